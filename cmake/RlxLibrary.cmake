@@ -1,0 +1,109 @@
+# librlx (shared and static, from objects compiled once) and the rlx command.
+
+if(NOT RLX_ONEDNN STREQUAL "OFF")
+  find_package(dnnl CONFIG QUIET)
+  if(NOT dnnl_FOUND AND RLX_ONEDNN STREQUAL "ON")
+    message(FATAL_ERROR "oneDNN was asked for (RLX_ONEDNN=ON) and not found")
+  endif()
+endif()
+if(dnnl_FOUND)
+  message(STATUS "oneDNN ${dnnl_VERSION}")
+else()
+  message(STATUS "oneDNN: not used")
+endif()
+
+set(rlx_globs)
+foreach(folder IN ITEMS base ir ops grad onnx pass plan backend backend/cpu backend/cpu/kernels runtime)
+  list(APPEND rlx_globs src/${folder}/*.c)
+endforeach()
+if(dnnl_FOUND)
+  list(APPEND rlx_globs src/backend/cpu/onednn/*.c)
+endif()
+file(GLOB rlx_sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${rlx_globs})
+if(NOT rlx_sources)
+  message(STATUS "src/ has no library source yet")
+  return()
+endif()
+
+# Kernels and reference evaluations want the vectoriser; floating-point results stay IEEE (no -ffast-math).
+set(rlx_fast $<$<NOT:$<CONFIG:Debug>>:-O3> -fno-math-errno -fno-trapping-math)
+foreach(source IN LISTS rlx_sources)
+  if(source MATCHES "^src/(ops|backend/cpu)/")
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${rlx_fast}")
+  endif()
+endforeach()
+
+# builtin_modules.c lists the constant that each op and kernel file defines: ops first, then cpu, then oneDNN.
+# A file whose name begins with _ is support code, and so is oneDNN's adapter.
+function(rlx_list_modules)
+  foreach(source IN LISTS rlx_sources)
+    get_filename_component(noun ${source} NAME_WE)
+    if(noun MATCHES "^_")
+      continue()
+    elseif(source MATCHES "^src/ops/")
+      list(APPEND ops ops_${noun})
+    elseif(source MATCHES "^src/backend/cpu/kernels/")
+      list(APPEND cpu cpu_${noun})
+    elseif(source MATCHES "^src/backend/cpu/onednn/" AND NOT noun MATCHES "^adapter")
+      list(APPEND onednn onednn_${noun})
+    endif()
+  endforeach()
+  foreach(module IN LISTS ops cpu onednn)
+    string(APPEND externs "extern const rlx_module ${module};\n")
+    string(APPEND entries "    &${module},\n")
+  endforeach()
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/builtin_modules.c @ONLY CONTENT
+"// The built-in modules, found by the build in src/ops and src/backend/cpu: made by cmake/RlxLibrary.cmake.
+#include \"ir/module.h\"
+
+#include <stddef.h>
+
+@externs@
+extern const rlx_module *const rlx_builtin_modules[];
+const rlx_module *const rlx_builtin_modules[] = {
+@entries@    NULL,
+};
+")
+endfunction()
+rlx_list_modules()
+if(EXISTS ${CMAKE_SOURCE_DIR}/src/ir/module.h)
+  list(APPEND rlx_sources ${CMAKE_BINARY_DIR}/builtin_modules.c)
+endif()
+
+add_library(rlx_objects OBJECT ${rlx_sources})
+set_target_properties(rlx_objects PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
+target_compile_definitions(rlx_objects PRIVATE
+  RLX_BUILDING
+  RLX_VERSION_STRING="${PROJECT_VERSION}"
+  RLX_PACKAGE_DIR="${CMAKE_INSTALL_FULL_LIBDIR}/rlx")
+target_link_libraries(rlx_objects PUBLIC rlx_private PkgConfig::CJSON OpenMP::OpenMP_C Threads::Threads
+  ${CMAKE_DL_LIBS} m)
+if(dnnl_FOUND)
+  target_compile_definitions(rlx_objects PUBLIC RLX_HAVE_ONEDNN=1)
+  target_link_libraries(rlx_objects PUBLIC DNNL::dnnl)
+endif()
+
+# The names end users link: librlx.so; its dependencies stay private.
+add_library(rlx SHARED)
+target_link_libraries(rlx PRIVATE rlx_objects)
+target_include_directories(rlx INTERFACE
+  $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+set_target_properties(rlx PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${RLX_SOVERSION} LINKER_LANGUAGE C)
+if(NOT APPLE AND NOT RLX_SANITIZE)
+  target_link_options(rlx PRIVATE -Wl,--no-undefined)
+endif()
+
+# librlx.a: for tests and fuzzers, which may reach internals.
+add_library(rlx_static STATIC)
+target_link_libraries(rlx_static PUBLIC rlx_objects)
+set_target_properties(rlx_static PROPERTIES OUTPUT_NAME rlx LINKER_LANGUAGE C)
+
+file(GLOB rlx_cli_sources CONFIGURE_DEPENDS src/cli/*.c)
+if(rlx_cli_sources)
+  add_executable(rlx_command ${rlx_cli_sources})
+  set_target_properties(rlx_command PROPERTIES
+    OUTPUT_NAME rlx
+    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  target_link_libraries(rlx_command PRIVATE rlx_private rlx PkgConfig::CJSON m)
+  target_compile_definitions(rlx_command PRIVATE RLX_VERSION_STRING="${PROJECT_VERSION}")
+endif()

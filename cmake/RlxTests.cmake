@@ -1,0 +1,58 @@
+# ctest entries: one per tests/test_*.c (label unit), per tests/cmd/*.sh (label cmd), and per ONNX suite (label
+# suite).
+
+set(rlx_test_env
+  "RLX=${CMAKE_BINARY_DIR}/rlx" "BUILD=${CMAKE_BINARY_DIR}" "SRC=${CMAKE_SOURCE_DIR}" "SANITIZE=${RLX_SANITIZE}")
+if(RLX_SANITIZE STREQUAL "address")
+  list(APPEND rlx_test_env "ASAN_OPTIONS=detect_leaks=1:abort_on_error=0" "UBSAN_OPTIONS=print_stacktrace=1")
+elseif(RLX_SANITIZE STREQUAL "thread")
+  list(APPEND rlx_test_env "TSAN_OPTIONS=ignore_noninstrumented_modules=1:second_deadlock_stack=1")
+  find_library(RLX_ARCHER archer PATHS /usr/lib/llvm-14/lib)
+  if(RLX_ARCHER)
+    list(APPEND rlx_test_env "OMP_TOOL_LIBRARIES=${RLX_ARCHER}")
+  else()
+    message(WARNING "libarcher was not found: OpenMP regions will be reported as races")
+  endif()
+endif()
+
+# Adds one ctest entry with the common environment. Exit code 77 means that the test cannot run here.
+function(rlx_add_test name label timeout)
+  add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES
+    LABELS ${label} TIMEOUT ${timeout} SKIP_RETURN_CODE 77 ENVIRONMENT "${rlx_test_env}")
+endfunction()
+
+file(GLOB rlx_test_sources CONFIGURE_DEPENDS tests/test_*.c)
+file(GLOB rlx_test_support CONFIGURE_DEPENDS tests/support/*.c)
+if(TARGET rlx_objects AND rlx_test_sources)
+  pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+endif()
+foreach(source IN LISTS rlx_test_sources)
+  if(TARGET rlx_objects)
+    get_filename_component(noun ${source} NAME_WE)
+    # The whole library is linked and its public symbols exported, so that a package opened by a test finds them there.
+    add_executable(${noun} ${source} ${rlx_test_support} $<TARGET_OBJECTS:rlx_objects>)
+    target_link_libraries(${noun} PRIVATE rlx_objects PkgConfig::CMOCKA)
+    target_include_directories(${noun} PRIVATE tests)
+    set_target_properties(${noun} PROPERTIES ENABLE_EXPORTS ON RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    string(REGEX REPLACE "^test_" "unit." entry ${noun})
+    rlx_add_test(${entry} unit 300 $<TARGET_FILE:${noun}>)
+  endif()
+endforeach()
+
+if(TARGET rlx_command)
+  file(GLOB rlx_test_scripts CONFIGURE_DEPENDS tests/cmd/*.sh)
+  foreach(script IN LISTS rlx_test_scripts)
+    get_filename_component(noun ${script} NAME_WE)
+    if(NOT noun MATCHES "^_")
+      rlx_add_test(cmd.${noun} cmd 600 bash ${script})
+    endif()
+  endforeach()
+
+  set(RLX_SUITES light light-random CACHE STRING "ONNX suites that are run by ctest")
+  foreach(suite IN LISTS RLX_SUITES)
+    if(EXISTS ${RLX_SUITE_DIR}/${suite})
+      rlx_add_test(suite.${suite} suite 1800 $<TARGET_FILE:rlx_command> test ${RLX_SUITE_DIR}/${suite})
+    endif()
+  endforeach()
+endif()
