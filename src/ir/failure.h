@@ -1,0 +1,31 @@
+/* failure.h — the first failure of a run, from whatever thread. */
+#ifndef IR_FAILURE_H
+#define IR_FAILURE_H
+
+#include <rlx/extend.h>
+
+#include "base/status.h"
+
+/* Lives in a run state. `taken` is atomic: the first to set it writes the text. */
+typedef struct failure {
+  int taken;
+  rlx_status code;
+  char text[1024];
+} failure;
+
+void failure_reset(failure *f);
+/* First wins; returns code. */
+__attribute__((format(printf, 3, 4))) rlx_status failure_set(failure *f, rlx_status code, const char *format, ...);
+
+/* What rlx_ctx.executor points to begins with this. */
+typedef struct executor_head {
+  failure *failure;
+  int threads;
+  const int *cancel;  /* nonzero: cancelled; NULL: never */
+  /* Data-dependent outputs: rlx_output_shape forwards here. */
+  void *(*output_shape)(rlx_ctx *ctx, int output, int rank, const int64_t *dims);
+  rlx_status (*delegate_cpu)(rlx_ctx *ctx);
+  struct session_cache *cache; /* runtime/cache.h, for rlx_cache_get */
+} executor_head;
+
+#endif

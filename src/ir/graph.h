@@ -1,0 +1,118 @@
+/* graph.h — the graph: SSA values and nodes, owned by an arena. */
+#ifndef IR_GRAPH_H
+#define IR_GRAPH_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "base/status.h"
+#include "base/vector.h"
+#include "ir/op.h"
+#include "ir/tensor.h"
+
+/* A value: produced by a node, or a graph input, or a constant. Belongs to its graph. */
+struct rlx_value {
+  const char *name;
+  rlx_type type;
+  const char **symbols; /* RLX_MAX_RANK entries, or NULL: no dim has a symbol */
+  rlx_node *producer;   /* NULL: input or constant */
+  int index;            /* which output of the producer */
+  rlx_tensor *constant; /* the value, or NULL */
+  rlx_graph *graph;     /* owner; a node of a subgraph may use values of the graphs around it */
+  uint32_t id;          /* dense in its graph; index into graph->values */
+  bool is_input;
+  bool is_output;
+};
+
+struct selection; /* pass/select.h: the kernel a node was bound to */
+
+/* A node. An output that is left out is a value with an empty name that nothing uses. */
+struct rlx_node {
+  const char *name;
+  const char *op_name; /* dotted, as the model wrote it */
+  int opset;           /* version of its domain in the model */
+  op_entry *op;        /* NULL: no registry knew it */
+  rlx_value **inputs;  /* NULL entries: left out */
+  rlx_value **outputs;
+  int input_count, output_count;
+  rlx_attr *attrs;     /* as given, in the graph's arena */
+  int attr_count;
+  void *params;        /* decoded; NULL without op */
+  rlx_graph *graph;
+  const char *origin;  /* names of the nodes it was made from by lowering or fusion; NULL: itself */
+  struct selection *selection; /* set by pass select */
+  uint32_t id;         /* position when last numbered: graph_number */
+};
+
+typedef struct graph_opset {
+  const char *domain; /* "onnx" for ONNX's own */
+  int version;
+} graph_opset;
+
+typedef struct graph_output {
+  rlx_value *value;
+  const char *name;
+} graph_output;
+
+typedef struct graph_metadata {
+  const char *key, *value;
+} graph_metadata;
+
+/* Owned: graph_destroy (rlx_graph_destroy) frees the arena and drops references to op records and
+ * tensors. A subgraph has `parent` and is owned by it. Nodes are in topological order once finished. */
+struct rlx_graph {
+  arena memory;
+  const char *name;
+  const rlx_registry *registry; /* borrowed: ops are looked up here when nodes are made; NULL process */
+  rlx_graph *parent;
+  VECTOR(rlx_node *) nodes;
+  VECTOR(rlx_value *) values; /* by id; inputs and constants too */
+  VECTOR(rlx_value *) inputs;
+  VECTOR(graph_output) outputs;
+  VECTOR(graph_opset) opsets;
+  VECTOR(graph_metadata) metadata;
+  VECTOR(rlx_graph *) subgraphs; /* owned */
+  map names;                     /* value name → value, of this graph only */
+  uint64_t name_counter;
+  rlx_status status; /* sticky first failure */
+  char *failure;     /* its text, in the arena (or a literal) */
+};
+
+/* parent NULL: a top-level graph. */
+rlx_status graph_create(const rlx_registry *registry, rlx_graph *parent, rlx_graph **out);
+int graph_opset_version(const rlx_graph *g, const char *domain, size_t domain_length); /* 0: not said */
+
+/* Low-level making, used by importer, parser and passes; the public builder stands on these. */
+rlx_value *graph_value(rlx_graph *g, const char *name);      /* a fresh value; name NULL: made */
+rlx_value *graph_find(const rlx_graph *g, const char *name); /* here or in a graph around; NULL */
+/* Takes desc with outputs already made (output_values, output_count) instead of names. */
+rlx_node *graph_add_node(rlx_graph *g, const rlx_node_desc *desc, rlx_value *const *output_values);
+/* A fresh name "prefix_N" unused in g; in the arena. */
+const char *graph_fresh_name(rlx_graph *g, const char *prefix);
+/* (Re)binds node->op and decodes node->params from attrs under `registry`. NOT_FOUND leaves op NULL. */
+rlx_status node_resolve(rlx_node *n, const rlx_registry *registry);
+/* Checks input/output counts against the ports and dtypes against the type variables. */
+rlx_status node_check(const rlx_node *n);
+
+/* Replaces every use of `from` (graph outputs and subgraphs included) by `to`. */
+void graph_replace_uses(rlx_graph *g, rlx_value *from, rlx_value *to);
+/* Removes nodes for which keep[node->id] is false (after graph_number). */
+void graph_remove_nodes(rlx_graph *g, const bool *keep);
+/* Gives nodes and values dense ids. */
+void graph_number(rlx_graph *g);
+/* Topological order; a cycle is an error naming a node of it. */
+rlx_status graph_sort(rlx_graph *g);
+/* Deep copy, with a map from old values to new ones if map is given (array indexed by old value id). */
+rlx_status graph_clone(const rlx_graph *g, rlx_graph **out);
+/* Uses per value id of this graph, counting graph outputs and uses inside subgraphs; arena-allocated in
+ * `memory`. NULL when memory is short. */
+uint32_t *graph_use_counts(const rlx_graph *g, arena *memory);
+/* The values of graphs around g (or deeper) that g and its subgraphs use: captures, in first-use order. */
+typedef VECTOR(rlx_value *) value_list;
+rlx_status graph_captures(const rlx_graph *g, value_list *out);
+
+/* Attribute helpers: attribute as given, NULL if absent. */
+const rlx_attr *node_attr(const rlx_node *n, const char *name);
+/* The subgraphs among a node's attributes, i-th; NULL past the end. */
+rlx_graph *node_subgraph(const rlx_node *n, int i);
+
+#endif

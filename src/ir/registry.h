@@ -1,0 +1,23 @@
+/* registry.h — finding ops and kernels: chained registries, session → package → process. */
+#ifndef IR_REGISTRY_H
+#define IR_REGISTRY_H
+
+#include "ir/op.h"
+
+/* The op record that `name` means under opset version `opset` (0: the newest): the nearest scope that
+ * has the name; there, the largest version ≤ opset. registry NULL: the process's. Retained. NULL if
+ * none. */
+op_entry *registry_find_op(const rlx_registry *r, const char *name, int opset);
+/* "" or a hint for the message: the op is known in other versions, or a similar name. */
+const char *registry_hint(const rlx_registry *r, const char *name, int opset, char *text, size_t size);
+
+/* All kernels for op `name` at record version `version` whose backend is one of `backends` (NULL-ended
+ * list), of all scopes, unordered. Retained; *list is mem_free'd by the caller. */
+rlx_status registry_kernels(const rlx_registry *r, const char *name, int version,
+                            const char *const *backends, kernel_entry ***list, int *count);
+
+/* Visits every op / kernel visible from r (for listings); stops when fn returns false. */
+void registry_each_op(const rlx_registry *r, bool (*fn)(void *user, const op_entry *e), void *user);
+void registry_each_kernel(const rlx_registry *r, bool (*fn)(void *user, const kernel_entry *e), void *user);
+
+#endif

@@ -1,0 +1,26 @@
+/* shape.h — arithmetic on dims that never overflows silently. */
+#ifndef IR_SHAPE_H
+#define IR_SHAPE_H
+
+#include <rlx/rlx.h>
+
+/* Product of dims; -1 when a dim is unknown or negative, or it overflows int64. */
+int64_t shape_count(int rank, const int64_t *dims);
+/* Bytes of a tensor of this type; -1 as above. */
+int64_t type_bytes(const rlx_type *t);
+bool type_is_concrete(const rlx_type *t); /* tensor with dtype, rank and every dim known */
+bool type_equal(const rlx_type *a, const rlx_type *b);
+void type_set(rlx_type *t, rlx_dtype dtype, int rank, const int64_t *dims);
+void type_unknown(rlx_type *t, rlx_dtype dtype); /* unknown rank */
+/* Writes "float[2,?,3]" (rank unknown: "float[...]"); returns text. */
+const char *type_text(const rlx_type *t, char *text, size_t size);
+const char *dims_text(int rank, const int64_t *dims, char *text, size_t size); /* "[2,3]" */
+
+/* ONNX multidirectional broadcasting of two shapes, unknown dims allowed; false if they do not fit. */
+bool shape_broadcast(int rank_a, const int64_t *a, int rank_b, const int64_t *b, int *rank, int64_t *dims);
+/* axis in [-rank, rank) to [0, rank); -1 if outside. */
+int axis_normalise(int64_t axis, int rank);
+/* Row-major strides in elements. */
+void shape_strides(int rank, const int64_t *dims, int64_t *strides);
+
+#endif

@@ -1,0 +1,38 @@
+/* tensor.h — the inside of rlx_tensor. */
+#ifndef IR_TENSOR_H
+#define IR_TENSOR_H
+
+#include <rlx/extend.h>
+
+#include "base/arena.h"
+#include "base/file.h"
+
+/* Immutable but for its contents. Reference-counted (atomic). Strings own their texts in `strings`. */
+struct rlx_tensor {
+  int refs;
+  rlx_dtype dtype;
+  int32_t rank;
+  int64_t dims[RLX_MAX_RANK];
+  int64_t count;
+  size_t bytes;
+  void *data;
+  void (*release)(void *user); /* of data, or NULL: mem_free when owned */
+  void *user;
+  bool owned;
+  mapped_file *file; /* data lies in this mapping (a weight used in place), or NULL */
+  arena strings;
+};
+
+/* A tensor over bytes of a mapped file; keeps the mapping. */
+rlx_status tensor_from_file(mapped_file *file, const void *data, size_t bytes, rlx_dtype dtype, int rank,
+                            const int64_t *dims, rlx_tensor **out);
+/* Not zeroed; for outputs. */
+rlx_status tensor_alloc(rlx_dtype dtype, int rank, const int64_t *dims, rlx_tensor **out);
+/* One-dimensional int64, or a scalar when count < 0. */
+rlx_status tensor_from_ints(const int64_t *values, int64_t count, rlx_tensor **out);
+void tensor_type(const rlx_tensor *t, rlx_type *out);
+rlx_operand tensor_operand(const rlx_tensor *t); /* dims point into t */
+/* Bitwise equality of type and contents. */
+bool tensor_equal(const rlx_tensor *a, const rlx_tensor *b);
+
+#endif
