@@ -400,6 +400,28 @@ RLX_API RLX_MUST_USE rlx_status rlx_register_gpu_kernel(rlx_registry *registry, 
 /* Takes one registration back. Sessions and graphs that resolved it keep it. */
 RLX_API RLX_MUST_USE rlx_status rlx_unregister(rlx_registry *registry, rlx_handle handle);
 
+/* ---- listing ------------------------------------------------------------------------------ */
+
+/* An op and a kernel as registered; borrowed for the time of the visit. */
+typedef struct rlx_op_info {
+  uint32_t struct_size;
+  const rlx_op *op;
+  const char *owner; /* "rlx", the name of a package, "process" or "session" */
+} rlx_op_info;
+typedef struct rlx_kernel_info {
+  uint32_t struct_size;
+  const rlx_kernel *head;
+  rlx_tier tier;
+  const char *backend; /* "cpu", "vulkan", "cuda", "metal", or "gpu": portable, for each of them */
+  const char *owner;
+} rlx_kernel_info;
+/* Visits every op or kernel that is visible from a registry (NULL: the process's), in no order; ends when
+ * visit returns false. visit may not register or unregister. */
+RLX_API void rlx_registry_each_op(const rlx_registry *registry,
+                                  bool (*visit)(void *user, const rlx_op_info *info), void *user);
+RLX_API void rlx_registry_each_kernel(const rlx_registry *registry,
+                                      bool (*visit)(void *user, const rlx_kernel_info *info), void *user);
+
 /* ---- packages ----------------------------------------------------------------------------- */
 
 /* A package is a shared library exporting `const rlx_package rlx_package_entry` … */

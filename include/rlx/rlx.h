@@ -67,6 +67,11 @@ typedef void (*rlx_log_fn)(void *user, int level, const char *line);
  * RLX_DEBUG or RLX_DBG_CUSTOM asks for it, and writes to stderr only then. Thread-safe. */
 RLX_API void rlx_set_log(rlx_log_fn fn, void *user);
 
+/* Row i of the table of debug switches (the words of RLX_DEBUG) and of the environment variables that rlx
+ * reads, with a line of help; NULL past the end. */
+RLX_API const char *rlx_debug_switch(int i, const char **help);
+RLX_API const char *rlx_environment(int i, const char **help);
+
 /* ---- types -------------------------------------------------------------------------------- */
 
 /* Element types; the values are those of ONNX's TensorProto.DataType. */
