@@ -57,9 +57,9 @@ check: ## format, lint, layers, exported symbols, sizes: under a minute
 	@$(MAKE) --no-print-directory build >/dev/null
 	@tools/check.sh $(BUILD)
 
-bench-models: ## export the bench models into build/models (downloads PyTorch)
+bench-models: ## export the bench models into build/models (downloads PyTorch: several gigabytes)
 	@tools/setup.sh venv
-	@tools/export_env.sh
+	@tools/setup.sh export
 	@build/venv-export/bin/python tools/models.py
 
 bench: setup bench-models build ## compare with ONNX Runtime, interleaved
