@@ -32,13 +32,14 @@ public_headers() {
 
 lint() {
     mkdir -p "$build/cppcheck"
-    cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability --inline-suppr \
+    cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance --inline-suppr \
         --suppressions-list=tools/cppcheck.txt --cppcheck-build-dir="$build/cppcheck" -j "$(nproc 2>/dev/null || echo 2)" \
         -D__STDC__ -DRLX_HAVE_ONEDNN=1 -I include -I src --file-filter='*.c' src packages examples 2>&1
 }
 
 shell_syntax() {
     for script in tools/*.sh tests/cmd/*.sh; do
+        [ -e "$script" ] || continue
         bash -n "$script" || return 1
     done
 }
