@@ -9,7 +9,7 @@ CONFIGURE = cmake -S . $(GENERATOR)
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build demo test test-full bench bench-models asan tsan check suite models install clean
+.PHONY: help setup build demo test test-full bench bench-models asan tsan check format tidy suite models install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -57,9 +57,17 @@ check: ## format, lint, layers, exported symbols, sizes: under a minute
 	@$(MAKE) --no-print-directory build >/dev/null
 	@tools/check.sh $(BUILD)
 
-bench-models: ## export the bench models into build/models (downloads PyTorch)
+format: ## format the C code
+	@tools/setup.sh check
+	@python3 tools/format.py
+
+tidy: ## clang-tidy over the library and the command
+	@$(CONFIGURE) -B $(BUILD) >/dev/null
+	@git ls-files 'src/*.c' | xargs -P $(JOBS) -n 4 clang-tidy -quiet -p $(BUILD)
+
+bench-models: ## export the bench models into build/models (downloads PyTorch: several gigabytes)
 	@tools/setup.sh venv
-	@tools/export_env.sh
+	@tools/setup.sh export
 	@build/venv-export/bin/python tools/models.py
 
 bench: setup bench-models build ## compare with ONNX Runtime, interleaved

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs what a task needs and says nothing when nothing is missing. Usage: tools/setup.sh [build|check|tsan|venv]...
-# (default: build venv). On Debian and Ubuntu missing packages are installed; elsewhere they are named and the exit
-# status is 1.
+# Installs what a task needs and says nothing when nothing is missing. Usage: tools/setup.sh [GROUP...], with groups
+# build, check, tsan (packages), venv and export (Python environments); default: build venv. On Debian and Ubuntu missing
+# packages are installed; elsewhere they are named and the exit status is 1.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -72,25 +72,26 @@ require() {
     [ -z "$missing" ] || fail "please install:$missing (optional: oneDNN, ccache, ninja)"
 }
 
-# build/venv holds the pinned packages of tools/requirements.txt; a stamp tells whether it is up to date.
+# Makes the Python environment $1 from the pinned packages of $2; a stamp in it tells whether it is up to date.
 make_venv() {
-    stamp=build/venv/requirements.stamp
-    if cmp -s tools/requirements.txt "$stamp"; then
+    if cmp -s "$2" "$1/requirements.stamp"; then
         return 0
     fi
-    python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "the tests need Python 3.11 or newer"
-    echo "setup: making build/venv"
-    rm -rf build/venv
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "$1 needs Python 3.11 or newer"
+    echo "setup: making $1"
+    rm -rf "$1"
     mkdir -p build
-    python3 -m venv build/venv
-    build/venv/bin/pip install -q --disable-pip-version-check --no-deps -r tools/requirements.txt
-    cp tools/requirements.txt "$stamp"
+    python3 -m venv "$1"
+    "$1/bin/pip" install -q --disable-pip-version-check --no-deps -r "$2"
+    cp "$2" "$1/requirements.stamp"
 }
 
 [ $# -gt 0 ] || set -- build venv
 for group in "$@"; do
     if [ "$group" = venv ]; then
-        make_venv
+        make_venv build/venv tools/requirements.txt
+    elif [ "$group" = export ]; then
+        make_venv build/venv-export tools/requirements-export.txt
     elif command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
         # shellcheck disable=SC2046
         install_debian $(debian_packages "$group")
