@@ -2,7 +2,8 @@
 # suite).
 
 set(rlx_test_env
-  "RLX=${CMAKE_BINARY_DIR}/rlx" "BUILD=${CMAKE_BINARY_DIR}" "SRC=${CMAKE_SOURCE_DIR}" "SANITIZE=${RLX_SANITIZE}")
+  "RLX=${CMAKE_BINARY_DIR}/rlx" "BUILD=${CMAKE_BINARY_DIR}" "SRC=${CMAKE_SOURCE_DIR}" "SANITIZE=${RLX_SANITIZE}"
+  "RLX_PACKAGE_PATH=${CMAKE_BINARY_DIR}/packages")
 if(RLX_SANITIZE STREQUAL "address")
   list(APPEND rlx_test_env "ASAN_OPTIONS=detect_leaks=1:abort_on_error=0" "UBSAN_OPTIONS=print_stacktrace=1")
 elseif(RLX_SANITIZE STREQUAL "thread")
