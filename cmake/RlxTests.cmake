@@ -51,12 +51,14 @@ if(TARGET rlx_command)
     endif()
   endforeach()
 
-  # Folders of ONNX test cases; the first list is part of `make test`, the second of `make test-full`.
-  set(rlx_suites tests/models build/onnx-suite/light build/onnx-suite/light-random build/models/silero-vad)
-  set(rlx_full_suites build/onnx-suite/node build/onnx-suite/simple build/onnx-suite/pytorch-converted
-    build/onnx-suite/pytorch-operator build/models)
+  # Folders of ONNX test cases: those small enough for sanitizers, those of `make test`, and those of `make test-full`.
+  set(rlx_suites tests/models build/models/silero-vad)
+  if(NOT RLX_SANITIZE)
+    list(APPEND rlx_suites build/onnx-suite/light build/onnx-suite/light-random)
+  endif()
   if(RLX_FULL)
-    list(APPEND rlx_suites ${rlx_full_suites})
+    list(APPEND rlx_suites build/onnx-suite/node build/onnx-suite/simple build/onnx-suite/pytorch-converted
+      build/onnx-suite/pytorch-operator build/models)
   endif()
   foreach(suite IN LISTS rlx_suites)
     if(EXISTS ${CMAKE_SOURCE_DIR}/${suite})
