@@ -91,8 +91,10 @@ static int run(const void *opaque, const cli_list *arguments) {
   int code = cli_model_open(&model, arguments->items[0], &set->target);
   if (code == CLI_OK && rlx_binding_create(model.session, &b) != RLX_OK) code = cli_library_failure();
   if (code == CLI_OK) code = measure(set, &model, b, &r);
-  if (code == CLI_OK && set->json) code = cli_print_json(measures_json(&model, &r));
-  else if (code == CLI_OK) print_measures(&model, &r, set->top);
+  if (code == CLI_OK && set->json)
+    code = cli_print_json(measures_json(&model, &r));
+  else if (code == CLI_OK)
+    print_measures(&model, &r, set->top);
   profile_release(&r.profile);
   rlx_binding_destroy(b);
   cli_model_close(&model);

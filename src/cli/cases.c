@@ -88,7 +88,8 @@ static int find_below(const char *folder, const char *filter, int depth, test_ca
   int code = CLI_OK;
   for (int i = 0; i < count; i++) {
     char *path = cli_format("%s/%s", folder, names[i]->d_name);
-    if (code == CLI_OK && names[i]->d_name[0] != '.' && is_folder(path)) code = find_below(path, filter, depth + 1, out);
+    if (code == CLI_OK && names[i]->d_name[0] != '.' && is_folder(path))
+      code = find_below(path, filter, depth + 1, out);
     free(path);
     free(names[i]);
   }

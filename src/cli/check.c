@@ -42,8 +42,10 @@ static int check(const char *path, const cli_target *target, cli_model *m, const
 
 static int show_ready(const cli_model *m, const cli_target *target, cJSON *json) {
   const char *device = target->device ? target->device : "cpu";
-  if (json) cJSON_AddStringToObject(json, "device", device);
-  else printf("loads, is valid, and compiles for %s\n", device);
+  if (json)
+    cJSON_AddStringToObject(json, "device", device);
+  else
+    printf("loads, is valid, and compiles for %s\n", device);
   CLI_TRY(show_ports("inputs", m->session, rlx_session_input_count(m->session), rlx_session_input, json));
   return show_ports("outputs", m->session, rlx_session_output_count(m->session), rlx_session_output, json);
 }
@@ -62,13 +64,15 @@ static int run(const void *opaque, const cli_list *arguments) {
     cJSON_AddStringToObject(json, "message", cli_message());
   }
   cli_model_close(&model);
-  if (json && code != CLI_USAGE) cli_print_json(json);
-  else cJSON_Delete(json);
+  if (json && code != CLI_USAGE)
+    cli_print_json(json);
+  else
+    cJSON_Delete(json);
   return code;
 }
 
 static const cli_option options[] = {
-    CLI_OPTION_DEVICE(settings), CLI_OPTION_OPS(settings),  CLI_OPTION_POLICY(settings),
+    CLI_OPTION_DEVICE(settings),  CLI_OPTION_OPS(settings),  CLI_OPTION_POLICY(settings),
     CLI_OPTION_THREADS(settings), CLI_OPTION_JSON(settings), CLI_OPTION_END,
 };
 

@@ -26,16 +26,16 @@ typedef struct cli_option {
   const char *value; // what stands for its value in help; NULL for a flag
   const char *help;
   cli_kind kind;
-  size_t offset;     // of the member of the command's settings
+  size_t offset; // of the member of the command's settings
   int64_t min, max;
-  int64_t initial;   // of CLI_INT
+  int64_t initial; // of CLI_INT
 } cli_option;
 
 typedef struct cli_command {
   const char *name;
-  const char *arguments; // "MODEL"
-  const char *summary;   // one line
-  const char *details;   // more lines, or NULL
+  const char *arguments;     // "MODEL"
+  const char *summary;       // one line
+  const char *details;       // more lines, or NULL
   const cli_option *options; // ends with a NULL name
   size_t settings_size;
   int min_arguments;

@@ -26,8 +26,10 @@ static void store_bits(void *data, int64_t i, int bits, uint64_t code) {
 static uint64_t wide_bits(rlx_dtype dtype, double value) {
   uint64_t code = 0;
   float single = (float)value;
-  if (dtype == RLX_DOUBLE || dtype == RLX_COMPLEX128) memcpy(&code, &value, 8);
-  else memcpy(&code, &single, 4);
+  if (dtype == RLX_DOUBLE || dtype == RLX_COMPLEX128)
+    memcpy(&code, &value, 8);
+  else
+    memcpy(&code, &single, 4);
   return code;
 }
 
@@ -71,7 +73,8 @@ int value_fill(rlx_tensor *t, double number) {
   CLI_TRY(number_code(dtype, number, &code));
   int64_t count = rlx_tensor_count(t);
   bool complex = value_is_complex(dtype);
-  for (int64_t i = 0; i < count; i++) store_bits(rlx_tensor_data(t), complex ? 2 * i : i, complex ? bits / 2 : bits, code);
+  for (int64_t i = 0; i < count; i++)
+    store_bits(rlx_tensor_data(t), complex ? 2 * i : i, complex ? bits / 2 : bits, code);
   return CLI_OK;
 }
 
@@ -85,10 +88,14 @@ int value_fill_random(rlx_tensor *t, uint64_t *seed) {
   uint64_t half = narrow ? nearest_code(dtype, 0.5) : 0, one = narrow ? nearest_code(dtype, 1.0) : 1;
   for (int64_t i = 0; i < count; i++) {
     uint64_t random = next_random(seed), code;
-    if (narrow) code = half + random % (one - half); // codes of [0.5, 1)
-    else if (value_is_float(dtype) || complex) code = wide_bits(dtype, (double)(random >> 40) * 0x1p-24);
-    else if (dtype == RLX_BOOL || bits > 8) code = random >> 63;
-    else code = random >> 56;
+    if (narrow)
+      code = half + random % (one - half); // codes of [0.5, 1)
+    else if (value_is_float(dtype) || complex)
+      code = wide_bits(dtype, (double)(random >> 40) * 0x1p-24);
+    else if (dtype == RLX_BOOL || bits > 8)
+      code = random >> 63;
+    else
+      code = random >> 56;
     store_bits(data, i, complex ? bits / 2 : bits, code);
   }
   return CLI_OK;

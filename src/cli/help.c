@@ -35,8 +35,10 @@ static int show_commands(bool json) {
   if (!json) puts("usage: rlx COMMAND [OPTIONS] ARGUMENTS\n");
   for (int i = 0; cli_commands[i]; i++) {
     const cli_command *c = cli_commands[i];
-    if (json) cJSON_AddItemToArray(list, command_json(c));
-    else printf("  %-8s %-10s %s\n", c->name, c->arguments, c->summary);
+    if (json)
+      cJSON_AddItemToArray(list, command_json(c));
+    else
+      printf("  %-8s %-10s %s\n", c->name, c->arguments, c->summary);
   }
   if (json) return cli_print_json(list);
   puts("\nrlx help COMMAND lists its options; rlx help debug the debug switches and environment variables.\n"

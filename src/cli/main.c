@@ -15,11 +15,10 @@ const cli_command *cli_find(const char *name) {
   return NULL;
 }
 
-// rlx's own warnings always show; the rest only where a debug switch asks for it.
+// Lines below warnings come only where a debug switch or the fallback policy asks for them.
 static void log_to_stderr(void *user, int level, const char *line) {
-  const bool *verbose = user;
   static const char *const names[] = {"error", "warning", "info", "debug"};
-  if (level > RLX_LOG_WARN && !*verbose) return;
+  (void)user;
   if (level < 0 || level > RLX_LOG_DEBUG) level = RLX_LOG_DEBUG;
   cli_progress(NULL);
   fprintf(stderr, "rlx: %s: %s\n", names[level], line);
@@ -62,10 +61,7 @@ static int run_words(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-  static bool verbose;
-  const char *debug = getenv("RLX_DEBUG"), *custom = getenv("RLX_DBG_CUSTOM");
-  verbose = (debug && *debug) || (custom && *custom && strcmp(custom, "0") != 0);
-  rlx_set_log(log_to_stderr, &verbose);
+  rlx_set_log(log_to_stderr, NULL);
   int code = run_words(argc, argv);
   if (fflush(stdout) != 0 || ferror(stdout)) {
     if (code == CLI_OK) code = cli_fail("cannot write the output");

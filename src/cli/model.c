@@ -36,11 +36,16 @@ static int parse_budget(const char *text, rlx_session_options *options) {
 }
 
 static int parse_policy(const char *text, rlx_session_options *options) {
-  if (!text || strcmp(text, "allow") == 0) options->policy = RLX_POLICY_ALLOW;
-  else if (strcmp(text, "warn") == 0) options->policy = RLX_POLICY_WARN;
-  else if (strcmp(text, "forbid") == 0) options->policy = RLX_POLICY_FORBID;
-  else if (strncmp(text, "budget=", 7) == 0) return parse_budget(text + 7, options);
-  else return cli_usage("--policy takes allow, warn, forbid or budget=TRIPS[,BYTES], not '%s'", text);
+  if (!text || strcmp(text, "allow") == 0)
+    options->policy = RLX_POLICY_ALLOW;
+  else if (strcmp(text, "warn") == 0)
+    options->policy = RLX_POLICY_WARN;
+  else if (strcmp(text, "forbid") == 0)
+    options->policy = RLX_POLICY_FORBID;
+  else if (strncmp(text, "budget=", 7) == 0)
+    return parse_budget(text + 7, options);
+  else
+    return cli_usage("--policy takes allow, warn, forbid or budget=TRIPS[,BYTES], not '%s'", text);
   return CLI_OK;
 }
 

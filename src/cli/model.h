@@ -13,18 +13,26 @@ typedef struct cli_target {
 } cli_target;
 
 #define CLI_OPTION_DEVICE(type)                                                                                        \
-  {"--device", "D", "device to run on: cpu (default), vulkan, cuda, metal, record, auto", CLI_TEXT,                    \
-   offsetof(type, target.device), 0, 0, 0}
+  {                                                                                                                    \
+    "--device", "D", "device to run on: cpu (default), vulkan, cuda, metal, record, auto", CLI_TEXT,                   \
+        offsetof(type, target.device), 0, 0, 0                                                                         \
+  }
 #define CLI_OPTION_OPS(type)                                                                                           \
-  {"--ops", "NAME|FILE", "load a package of ops; may be given several times", CLI_LIST, offsetof(type, target.ops), 0, \
-   0, 0}
+  {                                                                                                                    \
+    "--ops", "NAME|FILE", "load a package of ops; may be given several times", CLI_LIST, offsetof(type, target.ops),   \
+        0, 0, 0                                                                                                        \
+  }
 #define CLI_OPTION_POLICY(type)                                                                                        \
-  {"--policy", "P", "when a node falls back to the host: allow, warn, forbid, budget=TRIPS[,BYTES]", CLI_TEXT,         \
-   offsetof(type, target.policy), 0, 0, 0}
+  {                                                                                                                    \
+    "--policy", "P", "when a node falls back to the host: allow, warn, forbid, budget=TRIPS[,BYTES]", CLI_TEXT,        \
+        offsetof(type, target.policy), 0, 0, 0                                                                         \
+  }
 #define CLI_OPTION_THREADS(type)                                                                                       \
-  {"--threads", "N", "threads in all (default: one per core)", CLI_INT, offsetof(type, target.threads), 1, 1024, 0}
-#define CLI_OPTION_JSON(type) {"--json", NULL, "print JSON", CLI_FLAG, offsetof(type, json), 0, 0, 0}
-#define CLI_OPTION_END {NULL, NULL, NULL, CLI_FLAG, 0, 0, 0, 0}
+  { "--threads", "N", "threads in all (default: one per core)", CLI_INT, offsetof(type, target.threads), 1, 1024, 0 }
+#define CLI_OPTION_JSON(type)                                                                                          \
+  { "--json", NULL, "print JSON", CLI_FLAG, offsetof(type, json), 0, 0, 0 }
+#define CLI_OPTION_END                                                                                                 \
+  { NULL, NULL, NULL, CLI_FLAG, 0, 0, 0, 0 }
 
 // Whether the settings can be understood: before the time that loading takes.
 int cli_target_check(const cli_target *target);
@@ -53,13 +61,17 @@ typedef struct cli_inputs {
 } cli_inputs;
 
 #define CLI_OPTION_INPUT(type)                                                                                         \
-  {"--input", "NAME=SOURCE", "a .npy or .pb file, a number to fill the tensor with, or random (default)", CLI_LIST,    \
-   offsetof(type, inputs.inputs), 0, 0, 0}
+  {                                                                                                                    \
+    "--input", "NAME=SOURCE", "a .npy or .pb file, a number to fill the tensor with, or random (default)", CLI_LIST,   \
+        offsetof(type, inputs.inputs), 0, 0, 0                                                                         \
+  }
 #define CLI_OPTION_DIM(type)                                                                                           \
-  {"--dim", "SYMBOL=N", "size of a symbolic dim (or INPUT.AXIS=N) of the inputs made here; default 1", CLI_LIST,       \
-   offsetof(type, inputs.dims), 0, 0, 0}
+  {                                                                                                                    \
+    "--dim", "SYMBOL=N", "size of a symbolic dim (or INPUT.AXIS=N) of the inputs made here; default 1", CLI_LIST,      \
+        offsetof(type, inputs.dims), 0, 0, 0                                                                           \
+  }
 #define CLI_OPTION_SEED(type)                                                                                          \
-  {"--seed", "N", "seed of random inputs (default 0)", CLI_INT, offsetof(type, inputs.seed), INT64_MIN, INT64_MAX, 0}
+  { "--seed", "N", "seed of random inputs (default 0)", CLI_INT, offsetof(type, inputs.seed), INT64_MIN, INT64_MAX, 0 }
 
 // What was bound, for people: the source and the tensor (a reference).
 typedef struct cli_bound_input {

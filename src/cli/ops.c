@@ -42,7 +42,8 @@ static bool add_op(void *user, const rlx_op_info *info) {
   const rlx_op *op = info->op;
   l->ops = cli_grow(l->ops, l->op_count, sizeof *l->ops);
   l->ops[l->op_count++] = (op_row){cli_strdup(op->name), cli_strdup(info->owner), op->version ? op->version : 1,
-                                   op->eval != NULL, op->lower != NULL, op->vjp != NULL, op->jvp != NULL};
+                                   op->eval != NULL,     op->lower != NULL,       op->vjp != NULL,
+                                   op->jvp != NULL};
   return true;
 }
 
@@ -56,9 +57,14 @@ static bool add_kernel(void *user, const rlx_kernel_info *info) {
   const rlx_kernel *head = info->head;
   if (!wanted(l, info->backend)) return true;
   l->kernels = cli_grow(l->kernels, l->kernel_count, sizeof *l->kernels);
-  l->kernels[l->kernel_count++] = (kernel_row){
-      cli_strdup(head->op), cli_strdup(info->backend), cli_strdup(head->name ? head->name : ""),
-      cli_strdup(info->owner), rlx_tier_name(info->tier), head->version_min, head->version_max, head->priority};
+  l->kernels[l->kernel_count++] = (kernel_row){cli_strdup(head->op),
+                                               cli_strdup(info->backend),
+                                               cli_strdup(head->name ? head->name : ""),
+                                               cli_strdup(info->owner),
+                                               rlx_tier_name(info->tier),
+                                               head->version_min,
+                                               head->version_max,
+                                               head->priority};
   return true;
 }
 
@@ -197,9 +203,12 @@ static int run(const void *opaque, const cli_list *arguments) {
   rlx_registry_each_kernel(registry, add_kernel, &l);
   if (l.op_count) qsort(l.ops, (size_t)l.op_count, sizeof *l.ops, by_name);
   if (l.kernel_count) qsort(l.kernels, (size_t)l.kernel_count, sizeof *l.kernels, by_op);
-  if (set->json) cli_print_json(ops_json(&l));
-  else if (set->markdown) print_markdown(&l);
-  else print_text(&l);
+  if (set->json)
+    cli_print_json(ops_json(&l));
+  else if (set->markdown)
+    print_markdown(&l);
+  else
+    print_text(&l);
   free_listing(&l);
   rlx_registry_destroy(registry);
   return CLI_OK;

@@ -39,8 +39,8 @@ static int store_int(const cli_command *command, const cli_option *o, const char
   if (!cli_parse_int(value, &number))
     return cli_usage("%s: %s takes a whole number, not '%s'", command->name, o->name, value);
   if (number < o->min || number > o->max)
-    return cli_usage("%s: %s takes %lld to %lld, not %s", command->name, o->name, (long long)o->min,
-                     (long long)o->max, value);
+    return cli_usage("%s: %s takes %lld to %lld, not %s", command->name, o->name, (long long)o->min, (long long)o->max,
+                     value);
   *member = number;
   return CLI_OK;
 }

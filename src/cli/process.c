@@ -34,13 +34,9 @@ int cli_usage(const char *format, ...) {
   return CLI_USAGE;
 }
 
-int cli_library_failure(void) {
-  return cli_fail("%s", rlx_error_message());
-}
+int cli_library_failure(void) { return cli_fail("%s", rlx_error_message()); }
 
-const char *cli_message(void) {
-  return message;
-}
+const char *cli_message(void) { return message; }
 
 static void *checked(void *p) {
   if (!p) {
@@ -50,13 +46,9 @@ static void *checked(void *p) {
   return p;
 }
 
-void *cli_alloc(size_t count, size_t size) {
-  return checked(calloc(count ? count : 1, size ? size : 1));
-}
+void *cli_alloc(size_t count, size_t size) { return checked(calloc(count ? count : 1, size ? size : 1)); }
 
-char *cli_strdup(const char *text) {
-  return checked(strdup(text));
-}
+char *cli_strdup(const char *text) { return checked(strdup(text)); }
 
 char *cli_format(const char *format, ...) {
   char *text = NULL;

@@ -67,8 +67,7 @@ static int trace_runs(rlx_session *s, rlx_binding *b, const char *path, int runs
 }
 
 int profile_runs(rlx_session *s, rlx_binding *b, profile *out) {
-  const char *folder = getenv("TMPDIR");
-  char *path = cli_format("%s/rlx-trace-XXXXXX", folder && *folder ? folder : "/tmp");
+  char *path = cli_strdup(P_tmpdir "/rlx-trace-XXXXXX");
   int fd = mkstemp(path);
   int code = fd < 0 ? cli_fail("%s: %s", path, strerror(errno)) : CLI_OK;
   out->runs = PROFILED_RUNS;

@@ -102,8 +102,10 @@ static void show_times(const cli_model *m, const cli_times *times, cJSON *json) 
 static int show_report(rlx_session *s, cJSON *json) {
   char *text = NULL;
   CLI_CALL(rlx_report(s, json ? RLX_REPORT_JSON : RLX_REPORT_TEXT, &text));
-  if (json) cJSON_AddItemToObject(json, "report", cJSON_Parse(text));
-  else printf("\n%s", text);
+  if (json)
+    cJSON_AddItemToObject(json, "report", cJSON_Parse(text));
+  else
+    printf("\n%s", text);
   rlx_free(text);
   return CLI_OK;
 }
@@ -150,8 +152,8 @@ static const cli_option options[] = {
     CLI_OPTION_THREADS(settings),
     {"--repeat", "N", "run N times (default 1)", CLI_INT, offsetof(settings, repeat), 1, 1000000, 1},
     {"--explain", NULL, "print which kernel ran each node, and why", CLI_FLAG, offsetof(settings, explain), 0, 0, 0},
-    {"--trace", "FILE", "write a trace of the runs for Perfetto (ui.perfetto.dev)", CLI_TEXT,
-     offsetof(settings, trace), 0, 0, 0},
+    {"--trace", "FILE", "write a trace of the runs for Perfetto (ui.perfetto.dev)", CLI_TEXT, offsetof(settings, trace),
+     0, 0, 0},
     CLI_OPTION_JSON(settings),
     CLI_OPTION_END,
 };

@@ -57,8 +57,10 @@ char *value_summary(const rlx_tensor *t) {
   char odd[64] = "";
   if (s.nans || s.infinities)
     snprintf(odd, sizeof odd, "  %lld NaN, %lld infinite", (long long)s.nans, (long long)s.infinities);
-  if (s.numbers) text = cli_format("min %.6g  max %.6g  mean %.6g%s  %s", s.min, s.max, s.mean, odd, first);
-  else text = cli_format("%s%s", first, odd);
+  if (s.numbers)
+    text = cli_format("min %.6g  max %.6g  mean %.6g%s  %s", s.min, s.max, s.mean, odd, first);
+  else
+    text = cli_format("%s%s", first, odd);
   free(first);
   return text;
 }
@@ -103,9 +105,12 @@ cJSON *value_type_json(const char *name, const rlx_type *type, const char *const
   if (type->rank == RLX_UNKNOWN) return object;
   cJSON *dims = cJSON_AddArrayToObject(object, "dims");
   for (int i = 0; i < type->rank; i++) {
-    if (type->dims[i] != RLX_UNKNOWN) cJSON_AddItemToArray(dims, cJSON_CreateNumber((double)type->dims[i]));
-    else if (symbols && symbols[i]) cJSON_AddItemToArray(dims, cJSON_CreateString(symbols[i]));
-    else cJSON_AddItemToArray(dims, cJSON_CreateNull());
+    if (type->dims[i] != RLX_UNKNOWN)
+      cJSON_AddItemToArray(dims, cJSON_CreateNumber((double)type->dims[i]));
+    else if (symbols && symbols[i])
+      cJSON_AddItemToArray(dims, cJSON_CreateString(symbols[i]));
+    else
+      cJSON_AddItemToArray(dims, cJSON_CreateNull());
   }
   return object;
 }

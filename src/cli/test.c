@@ -33,8 +33,10 @@ static int run_case(void *user, int i) {
 static void show_result(void *user, int i, const worker_task *result) {
   suite *s = user;
   char line[160];
-  if (result->passed) s->passed++;
-  else s->failed++;
+  if (result->passed)
+    s->passed++;
+  else
+    s->failed++;
   if (!result->passed && !s->set->json) {
     cli_progress(NULL);
     printf("FAIL %s: %s\n", s->cases.items[i].name, result->message);
@@ -73,8 +75,10 @@ static int run_suite(suite *s) {
   int code = workers_run(&w, s->results);
   cli_progress(NULL);
   CLI_TRY(code);
-  if (s->set->json) cli_print_json(suite_json(s));
-  else printf("%d passed, %d failed, 0 skipped\n", s->passed, s->failed);
+  if (s->set->json)
+    cli_print_json(suite_json(s));
+  else
+    printf("%d passed, %d failed, 0 skipped\n", s->passed, s->failed);
   return s->failed ? CLI_FAILED : CLI_OK;
 }
 
@@ -113,9 +117,10 @@ const cli_command cli_test = {
     .name = "test",
     .arguments = "DIR...",
     .summary = "run ONNX test-case folders and compare with what they expect",
-    .details = "A case is a folder with model.onnx and test_data_set_N; DIR is one or holds some at any depth.\n"
-               "Tolerances come from tolerances.txt in the case's folder or the two above: lines \"NAME RTOL ATOL\",\n"
-               "\"default RTOL ATOL\". Each case runs in a child process; the last line is \"N passed, N failed, N skipped\".",
+    .details =
+        "A case is a folder with model.onnx and test_data_set_N; DIR is one or holds some at any depth.\n"
+        "Tolerances come from tolerances.txt in the case's folder or the two above: lines \"NAME RTOL ATOL\",\n"
+        "\"default RTOL ATOL\". Each case runs in a child process; the last line is \"N passed, N failed, N skipped\".",
     .options = options,
     .settings_size = sizeof(settings),
     .min_arguments = 1,

@@ -5,9 +5,9 @@
 #include "cli/cli.h"
 
 typedef struct cli_times {
-  double first_ms;         // of the first run, which binds and packs
+  double first_ms;          // of the first run, which binds and packs
   double min_ms, median_ms; // of the others; of the first if there is only one
-  int count;               // runs in all
+  int count;                // runs in all
 } cli_times;
 
 // Runs `repeat` times after the first (0: only the first).

@@ -21,9 +21,9 @@ typedef struct narrow_float {
 } narrow_float;
 
 static const narrow_float narrow_floats[RLX_DTYPE_COUNT] = {
-    [RLX_FLOAT16] = {5, 10, 15, SPECIAL_IEEE},      [RLX_BFLOAT16] = {8, 7, 127, SPECIAL_IEEE},
-    [RLX_FLOAT8E4M3FN] = {4, 3, 7, SPECIAL_FN},     [RLX_FLOAT8E4M3FNUZ] = {4, 3, 8, SPECIAL_FNUZ},
-    [RLX_FLOAT8E5M2] = {5, 2, 15, SPECIAL_IEEE},    [RLX_FLOAT8E5M2FNUZ] = {5, 2, 16, SPECIAL_FNUZ},
+    [RLX_FLOAT16] = {5, 10, 15, SPECIAL_IEEE},    [RLX_BFLOAT16] = {8, 7, 127, SPECIAL_IEEE},
+    [RLX_FLOAT8E4M3FN] = {4, 3, 7, SPECIAL_FN},   [RLX_FLOAT8E4M3FNUZ] = {4, 3, 8, SPECIAL_FNUZ},
+    [RLX_FLOAT8E5M2] = {5, 2, 15, SPECIAL_IEEE},  [RLX_FLOAT8E5M2FNUZ] = {5, 2, 16, SPECIAL_FNUZ},
     [RLX_FLOAT4E2M1] = {2, 1, 1, SPECIAL_FINITE},
 };
 
@@ -32,9 +32,7 @@ bool value_is_float(rlx_dtype dtype) {
          (dtype > 0 && dtype < RLX_DTYPE_COUNT && narrow_floats[dtype].exponent_bits > 0);
 }
 
-bool value_is_complex(rlx_dtype dtype) {
-  return dtype == RLX_COMPLEX64 || dtype == RLX_COMPLEX128;
-}
+bool value_is_complex(rlx_dtype dtype) { return dtype == RLX_COMPLEX64 || dtype == RLX_COMPLEX128; }
 
 static double narrow_number(const narrow_float *f, uint32_t code) {
   uint32_t fraction = code & ((1u << f->fraction_bits) - 1);
@@ -155,8 +153,10 @@ char *value_type_text(const rlx_type *type, const char *const *symbols) {
   for (int i = 0; i < type->rank; i++) {
     const char *comma = i ? "," : "";
     char *longer;
-    if (type->dims[i] != RLX_UNKNOWN) longer = cli_format("%s%s%" PRId64, text, comma, type->dims[i]);
-    else longer = cli_format("%s%s%s", text, comma, symbols && symbols[i] ? symbols[i] : "?");
+    if (type->dims[i] != RLX_UNKNOWN)
+      longer = cli_format("%s%s%" PRId64, text, comma, type->dims[i]);
+    else
+      longer = cli_format("%s%s%s", text, comma, symbols && symbols[i] ? symbols[i] : "?");
     free(text);
     text = longer;
   }

@@ -16,8 +16,10 @@ static bool exists(const char *folder, const char *stem, int i) {
 static int read_tensor(const char *folder, const char *stem, int i, rlx_tensor **out) {
   char *path = cli_format("%s/%s_%d.pb", folder, stem, i);
   int code = CLI_OK;
-  if (access(path, F_OK) != 0) code = cli_fail("%s_%d.pb is missing", stem, i);
-  else if (rlx_tensor_read(path, out) != RLX_OK) code = cli_library_failure();
+  if (access(path, F_OK) != 0)
+    code = cli_fail("%s_%d.pb is missing", stem, i);
+  else if (rlx_tensor_read(path, out) != RLX_OK)
+    code = cli_library_failure();
   free(path);
   return code;
 }
@@ -51,8 +53,8 @@ static int compare_output(const char *folder, const test_case *c, rlx_session *s
   CLI_CALL(rlx_session_output(s, i, &port));
   CLI_TRY(check_kind("output", &port));
   CLI_TRY(read_tensor(folder, "output", i, &want));
-  int code = rlx_binding_get(b, port.name, &got) == RLX_OK ? test_compare(got, want, c->rtol, c->atol)
-                                                           : cli_library_failure();
+  int code =
+      rlx_binding_get(b, port.name, &got) == RLX_OK ? test_compare(got, want, c->rtol, c->atol) : cli_library_failure();
   if (code != CLI_OK) cli_fail("output '%s': %s", port.name, cli_message());
   rlx_tensor_destroy(got);
   rlx_tensor_destroy(want);

@@ -118,8 +118,7 @@ static void finish_task(pool *p, int task, bool passed, char *message, double ms
 
 static char *death_text(const child *c, int state, double timeout_s) {
   if (c->timed_out) return cli_format("still running after %g s", timeout_s);
-  if (WIFSIGNALED(state))
-    return cli_format("crashed with signal %d (%s)", WTERMSIG(state), strsignal(WTERMSIG(state)));
+  if (WIFSIGNALED(state)) return cli_format("crashed with signal %d (%s)", WTERMSIG(state), strsignal(WTERMSIG(state)));
   return cli_format("the process ended with exit code %d", WIFEXITED(state) ? WEXITSTATUS(state) : -1);
 }
 

@@ -13,8 +13,8 @@ typedef struct worker_task {
 typedef struct workers {
   int jobs;
   int task_count;
-  double timeout_s;             // of one task; 0: none
-  int (*run)(void *user, int task); // in a child; the message of a failure is cli_message
+  double timeout_s;                                              // of one task; 0: none
+  int (*run)(void *user, int task);                              // in a child; the message of a failure is cli_message
   void (*done)(void *user, int task, const worker_task *result); // in the parent, in the order of tasks
   void *user;
 } workers;
