@@ -30,3 +30,9 @@ if [ -z "${SANITIZE:-}" ]; then
     cc -std=c17 -O2 -Wall -Wextra -Werror -fPIC -shared -I "$SRC/include" "$source_file" -o "$work/librlx-mine.so"
     expect 0 '1 passed, 0 failed, 0 skipped' "$RLX" test "$model" --ops "$work/librlx-mine.so"
 fi
+
+# Inside a real model, where its wheel was fetched.
+if [ -d "$SRC/build/models/silero-vad" ] && [ -x "$SRC/build/venv/bin/python" ]; then
+    "$SRC/build/venv/bin/python" "$SRC/tools/demo_model.py"
+    expect 0 ' 0 failed, 0 skipped' "$RLX" test "$SRC/build/demo" --ops "$package"
+fi
