@@ -44,9 +44,10 @@ def case_inputs(folder):
     return {name: numpy_helper.to_array(onnx.load_tensor(folder / f"input_{i}.pb")) for i, name in enumerate(names)}
 
 
-def chain_model(path, domain, op):
+def chain_model(path, domain, op, **attributes):
     """A chain of tiny nodes that no optimiser fuses, so that milliseconds of the chain are microseconds a node."""
-    nodes = [helper.make_node(op, [f"v{i}"], [f"v{i + 1}"], name=f"n{i}", domain=domain) for i in range(CHAIN)]
+    nodes = [helper.make_node(op, [f"v{i}"], [f"v{i + 1}"], name=f"n{i}", domain=domain, **attributes)
+             for i in range(CHAIN)]
     ports = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [8]) for name in ("v0", f"v{CHAIN}")]
     graph = helper.make_graph(nodes, "chain", ports[:1], ports[1:])
     opsets = [helper.make_opsetid("", 17)] + ([helper.make_opsetid(domain, 1)] if domain else [])
@@ -67,10 +68,10 @@ def subjects(folder):
     silero = MODELS / "silero-vad"
     yield Subject("silero-vad", {runtime: silero / "model.onnx" for runtime in ("rlx", "onnxruntime")},
                   case_inputs(silero / "test_data_set_1"))
-    package = ROOT / "build" / "packages" / "librlx-acme.so"
+    package = ROOT / "build" / "packages" / "librlx-tiny.so"
     files = {"rlx": folder / "chain-rlx.onnx", "onnxruntime": folder / "chain-onnx.onnx"}
-    chain_model(files["rlx"], "acme", "softsign")
-    chain_model(files["onnxruntime"], "", "Softsign")
+    chain_model(files["rlx"], "tiny", "Step")
+    chain_model(files["onnxruntime"], "", "HardSigmoid", alpha=0.5, beta=0.25)  # the same function between 0 and 1
     yield Subject("chain-1000", files, {"v0": np.linspace(0, 1, 8, dtype=np.float32)}, package)
 
 
