@@ -18,6 +18,7 @@ write_basic_package_version_file(RlxConfigVersion.cmake COMPATIBILITY SameMinorV
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/RlxConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/RlxConfigVersion.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Rlx)
 
+file(RELATIVE_PATH rlx_prefix_from_pc ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 configure_file(cmake/rlx.pc.in rlx.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/rlx.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 

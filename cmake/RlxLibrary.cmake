@@ -59,7 +59,6 @@ function(rlx_list_modules)
 #include <stddef.h>
 
 @externs@
-extern const rlx_module *const rlx_builtin_modules[];
 const rlx_module *const rlx_builtin_modules[] = {
 @entries@    NULL,
 };

@@ -263,7 +263,9 @@ typedef struct rlx_packing {
   char key[60];     /* equal keys, equal packed bytes for the same constant */
 } rlx_packing;
 
-/* Layouts a kernel would like; all start as RLX_ROW_MAJOR, which every kernel must also take. */
+/* Layouts a kernel would like, ids of its backend. On entry what the values around have or may get
+ * (RLX_ROW_MAJOR: nothing yet, ask for the best); on return what the kernel takes and gives.
+ * RLX_ROW_MAJOR everywhere must also be taken. */
 typedef struct rlx_layouts {
   uint32_t struct_size;
   int32_t input_count;
@@ -399,6 +401,28 @@ RLX_API RLX_MUST_USE rlx_status rlx_register_gpu_kernel(rlx_registry *registry, 
                                                         uint32_t flags, rlx_handle *handle);
 /* Takes one registration back. Sessions and graphs that resolved it keep it. */
 RLX_API RLX_MUST_USE rlx_status rlx_unregister(rlx_registry *registry, rlx_handle handle);
+
+/* ---- listing ------------------------------------------------------------------------------ */
+
+/* An op and a kernel as registered; borrowed for the time of the visit. */
+typedef struct rlx_op_info {
+  uint32_t struct_size;
+  const rlx_op *op;
+  const char *owner; /* "rlx", the name of a package, "process" or "session" */
+} rlx_op_info;
+typedef struct rlx_kernel_info {
+  uint32_t struct_size;
+  const rlx_kernel *head;
+  rlx_tier tier;
+  const char *backend; /* "cpu", "vulkan", "cuda", "metal", or "gpu": portable, for each of them */
+  const char *owner;
+} rlx_kernel_info;
+/* Visits every op or kernel that is visible from a registry (NULL: the process's), in no order; ends when
+ * visit returns false. visit may not register or unregister. */
+RLX_API void rlx_registry_each_op(const rlx_registry *registry,
+                                  bool (*visit)(void *user, const rlx_op_info *info), void *user);
+RLX_API void rlx_registry_each_kernel(const rlx_registry *registry,
+                                      bool (*visit)(void *user, const rlx_kernel_info *info), void *user);
 
 /* ---- packages ----------------------------------------------------------------------------- */
 

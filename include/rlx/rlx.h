@@ -63,9 +63,14 @@ RLX_API const char *rlx_error_message(void);
 
 enum { RLX_LOG_ERROR = 0, RLX_LOG_WARN = 1, RLX_LOG_INFO = 2, RLX_LOG_DEBUG = 3 };
 typedef void (*rlx_log_fn)(void *user, int level, const char *line);
-/* Replaces the process's log sink. NULL restores the default, which drops everything below WARN unless
- * RLX_DEBUG or RLX_DBG_CUSTOM asks for it, and writes to stderr only then. Thread-safe. */
+/* Replaces the process's log sink. NULL restores the default, which writes to stderr if RLX_DEBUG or
+ * RLX_DBG_CUSTOM is set and is silent otherwise. Thread-safe. */
 RLX_API void rlx_set_log(rlx_log_fn fn, void *user);
+
+/* Row i of the table of debug switches (the words of RLX_DEBUG) and of the environment variables that rlx
+ * reads, with a line of help; NULL past the end. */
+RLX_API const char *rlx_debug_switch(int i, const char **help);
+RLX_API const char *rlx_environment(int i, const char **help);
 
 /* ---- types -------------------------------------------------------------------------------- */
 

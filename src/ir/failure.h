@@ -25,7 +25,11 @@ typedef struct executor_head {
   /* Data-dependent outputs: rlx_output_shape forwards here. */
   void *(*output_shape)(rlx_ctx *ctx, int output, int rank, const int64_t *dims);
   rlx_status (*delegate_cpu)(rlx_ctx *ctx);
-  struct session_cache *cache; /* runtime/cache.h, for rlx_cache_get */
+  struct cache *cache; /* base/cache.h; NULL: none */
+  /* Control flow: runs subgraph `index` of the node of ctx on operands; an output whose data is NULL gets
+   * memory of the run, one whose data is given must have the dims it turns out to have. */
+  rlx_status (*call)(rlx_ctx *ctx, int index, const rlx_operand *inputs, int input_count, rlx_operand *outputs,
+                     int output_count);
 } executor_head;
 
 #endif

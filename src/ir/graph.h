@@ -19,6 +19,7 @@ struct rlx_value {
   rlx_tensor *constant; /* the value, or NULL */
   rlx_graph *graph;     /* owner; a node of a subgraph may use values of the graphs around it */
   uint32_t id;          /* dense in its graph; index into graph->values */
+  uint32_t layout;      /* RLX_ROW_MAJOR, or an id of the backend: set by pass layout */
   bool is_input;
   bool is_output;
 };
@@ -73,6 +74,7 @@ struct rlx_graph {
   VECTOR(rlx_graph *) subgraphs; /* owned */
   map names;                     /* value name → value, of this graph only */
   uint64_t name_counter;
+  int node_opset; /* nodes made now mean this opset version; 0: what `opsets` says */
   rlx_status status; /* sticky first failure */
   char *failure;     /* its text, in the arena (or a literal) */
 };
@@ -101,7 +103,7 @@ void graph_remove_nodes(rlx_graph *g, const bool *keep);
 void graph_number(rlx_graph *g);
 /* Topological order; a cycle is an error naming a node of it. */
 rlx_status graph_sort(rlx_graph *g);
-/* Deep copy, with a map from old values to new ones if map is given (array indexed by old value id). */
+/* Deep copy; values keep their ids, nodes their order. */
 rlx_status graph_clone(const rlx_graph *g, rlx_graph **out);
 /* Uses per value id of this graph, counting graph outputs and uses inside subgraphs; arena-allocated in
  * `memory`. NULL when memory is short. */

@@ -20,4 +20,10 @@ rlx_status registry_kernels(const rlx_registry *r, const char *name, int version
 void registry_each_op(const rlx_registry *r, bool (*fn)(void *user, const op_entry *e), void *user);
 void registry_each_kernel(const rlx_registry *r, bool (*fn)(void *user, const kernel_entry *e), void *user);
 
+/* Packages loaded into r, by the real path of their file. */
+bool registry_has_package(rlx_registry *r, const char *path);
+rlx_status registry_add_package(rlx_registry *r, package *p);
+/* Takes back everything p registered in r. */
+void registry_drop_package(rlx_registry *r, const package *p);
+
 #endif

@@ -1,0 +1,29 @@
+/* parallel.c — parallel_for over OpenMP's pool (the one oneDNN uses). */
+#include "base/parallel.h"
+
+#include <omp.h>
+#include <unistd.h>
+
+int parallel_cores(void) {
+  long n = sysconf(_SC_NPROCESSORS_ONLN);
+  return n < 1 ? 1 : n > 1024 ? 1024 : (int)n;
+}
+
+void parallel_for(int threads, int64_t n, int64_t grain,
+                  void (*body)(void *arg, int64_t begin, int64_t end), void *arg) {
+  if (n <= 0) return;
+  if (grain < 1) grain = 1;
+  int64_t pieces = n / grain;
+  if (pieces > threads) pieces = threads;
+  if (pieces <= 1 || omp_in_parallel()) {
+    body(arg, 0, n);
+    return;
+  }
+#pragma omp parallel num_threads((int)pieces)
+  {
+    int64_t count = omp_get_num_threads(), me = omp_get_thread_num();
+    int64_t share = n / count, extra = n % count;
+    int64_t begin = me * share + (me < extra ? me : extra);
+    body(arg, begin, begin + share + (me < extra));
+  }
+}

@@ -1,0 +1,140 @@
+/* infer.c — the driver of shape inference. */
+#include "ir/infer.h"
+
+#include <string.h>
+
+#include "ir/shape.h"
+
+const rlx_node *rlx_infer_node(const rlx_infer *c) { return c->node; }
+const void *rlx_infer_params(const rlx_infer *c) { return c->node->params; }
+int rlx_infer_input_count(const rlx_infer *c) { return c->node->input_count; }
+int rlx_infer_output_count(const rlx_infer *c) { return c->node->output_count; }
+
+const rlx_type *rlx_infer_input(const rlx_infer *c, int i) {
+  return i >= 0 && i < c->node->input_count ? c->inputs[i] : NULL;
+}
+
+const rlx_tensor *rlx_infer_value(rlx_infer *c, int i) {
+  if (i < 0 || i >= c->node->input_count || !c->node->inputs[i]) return NULL;
+  const rlx_tensor *t = c->node->inputs[i]->constant;
+  if (!t && c->value) t = c->value(c->user, c->node, i);
+  if (!t && i < 64) c->asked |= UINT64_C(1) << i;
+  return t;
+}
+
+rlx_type *rlx_infer_output(rlx_infer *c, int i) {
+  static _Thread_local rlx_type nobody; /* for an output the node does not have: written, never read */
+  return i >= 0 && i < c->node->output_count ? &c->outputs[i] : &nobody;
+}
+
+void rlx_infer_set(rlx_infer *c, int output, int rank, const int64_t *dims) {
+  rlx_type *t = rlx_infer_output(c, output);
+  if (rank > RLX_MAX_RANK) rank = RLX_MAX_RANK + 1; /* refused by the check that follows */
+  t->rank = rank;
+  if (rank > 0 && rank <= RLX_MAX_RANK) memmove(t->dims, dims, (size_t)rank * sizeof *dims);
+}
+
+void rlx_infer_like(rlx_infer *c, int output, int input) {
+  const rlx_type *t = rlx_infer_input(c, input);
+  if (!t) return;
+  rlx_type *out = rlx_infer_output(c, output);
+  out->kind = t->kind;
+  out->dtype = t->dtype;
+  out->rank = t->rank;
+  if (t->rank > 0) memcpy(out->dims, t->dims, (size_t)t->rank * sizeof *t->dims);
+}
+
+/* The dtype a port's type variable or its single permitted dtype gives. */
+static rlx_dtype port_dtype(const struct rlx_infer *c, const rlx_port *port) {
+  if (port->variable)
+    for (int i = 0; i < c->node->input_count; i++) {
+      const rlx_port *p = op_input_port(c->node->op, i);
+      if (c->inputs[i] && p->variable && strcmp(p->variable, port->variable) == 0) return c->inputs[i]->dtype;
+    }
+  bool single = port->dtypes && !(port->dtypes & (port->dtypes - 1));
+  return single ? (rlx_dtype)__builtin_ctzll(port->dtypes) : RLX_UNDEFINED;
+}
+
+static rlx_status check_output(const struct rlx_infer *c, int i) {
+  const rlx_type *t = &c->outputs[i];
+  if (t->rank < RLX_UNKNOWN || t->rank > RLX_MAX_RANK)
+    return RLX_FAIL(INVALID, "output %d would have rank %d, at most %d", i, t->rank, RLX_MAX_RANK);
+  int64_t n = 1;
+  for (int d = 0; d < t->rank; d++) {
+    if (t->dims[d] < RLX_UNKNOWN) return RLX_FAIL(INVALID, "output %d: dim %d would be %lld", i, d, (long long)t->dims[d]);
+    if (t->dims[d] > 0 && __builtin_mul_overflow(n, t->dims[d], &n))
+      return RLX_FAIL(INVALID, "output %d: its size overflows 64 bits", i);
+  }
+  return RLX_OK;
+}
+
+rlx_status infer_node(struct rlx_infer *c) {
+  const op_entry *op = c->node->op;
+  c->magic = INFER_MAGIC;
+  c->asked = 0;
+  for (int i = 0; i < c->node->output_count; i++) {
+    c->outputs[i].kind = RLX_KIND_TENSOR;
+    c->outputs[i].rank = RLX_UNKNOWN;
+    c->outputs[i].dtype = port_dtype(c, op_output_port(op, i));
+  }
+  if (op->op.infer)
+    RLX_TRY(op->op.infer(c));
+  else
+    for (int i = 0; i < c->node->output_count; i++) rlx_infer_like(c, i, 0);
+  for (int i = 0; i < c->node->output_count; i++) RLX_TRY(check_output(c, i));
+  return RLX_OK;
+}
+
+/* ---- whole graphs ------------------------------------------------------------------------- */
+
+/* Takes what inference found into a value's type; declared dims stay where inference knows nothing. */
+static rlx_status refine(rlx_value *v, const rlx_type *t) {
+  rlx_type *old = &v->type;
+  char a[300], b[300];
+  if (old->dtype != RLX_UNDEFINED && t->dtype != RLX_UNDEFINED && (old->dtype != t->dtype || old->kind != t->kind))
+    return RLX_FAIL(INVALID, "output '%s' is declared %s but is %s", v->name, type_text(old, a, sizeof a), type_text(t, b, sizeof b));
+  if (t->dtype != RLX_UNDEFINED) {
+    old->dtype = t->dtype;
+    old->kind = t->kind;
+  }
+  if (t->rank < 0) return RLX_OK;
+  if (old->rank < 0) {
+    old->rank = t->rank;
+    if (t->rank > 0) memcpy(old->dims, t->dims, (size_t)t->rank * sizeof *t->dims);
+    return RLX_OK;
+  }
+  if (old->rank != t->rank)
+    return RLX_FAIL(INVALID, "output '%s' is declared %s but is %s", v->name, type_text(old, a, sizeof a), type_text(t, b, sizeof b));
+  for (int d = 0; d < t->rank; d++) {
+    if (t->dims[d] < 0) continue;
+    if (old->dims[d] >= 0 && old->dims[d] != t->dims[d])
+      return RLX_FAIL(INVALID, "output '%s' is declared %s but is %s", v->name, type_text(old, a, sizeof a), type_text(t, b, sizeof b));
+    old->dims[d] = t->dims[d];
+  }
+  return RLX_OK;
+}
+
+static rlx_status infer_one(rlx_node *n) {
+  const rlx_type **inputs = mem_array((size_t)n->input_count, sizeof *inputs);
+  rlx_type *outputs = mem_array((size_t)n->output_count, sizeof *outputs);
+  rlx_status status = inputs && outputs ? RLX_OK : status_no_memory(sizeof *outputs);
+  for (int i = 0; i < n->input_count && status == RLX_OK; i++) inputs[i] = n->inputs[i] ? &n->inputs[i]->type : NULL;
+  struct rlx_infer c = {.node = n, .inputs = inputs, .outputs = outputs};
+  if (status == RLX_OK) status = node_check(n);
+  if (status == RLX_OK) status = infer_node(&c);
+  for (int i = 0; i < n->output_count && status == RLX_OK; i++) status = refine(n->outputs[i], &outputs[i]);
+  mem_free(inputs);
+  mem_free(outputs);
+  return status;
+}
+
+rlx_status infer_graph(rlx_graph *g) {
+  for (size_t i = 0; i < g->nodes.count; i++) {
+    rlx_node *n = g->nodes.data[i];
+    for (int k = 0; node_subgraph(n, k); k++) RLX_TRY(infer_graph(node_subgraph(n, k)));
+    if (!n->op) continue;
+    rlx_status status = infer_one(n);
+    if (status != RLX_OK) return status_prefix(status, "node '%s' (%s)", n->name, n->op_name);
+  }
+  return RLX_OK;
+}

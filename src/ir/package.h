@@ -1,0 +1,21 @@
+/* package.h — shared libraries of ops. */
+#ifndef IR_PACKAGE_H
+#define IR_PACKAGE_H
+
+#include "ir/op.h"
+
+/* An opened package. Never unmapped; the object goes with its last reference. */
+struct package {
+  int refs;
+  char *name, *version, *path; /* owned */
+  void *library;
+};
+
+package *package_retain(package *p);
+void package_release(package *p);
+/* The package whose register function runs on this thread, or NULL. */
+package *package_current(void);
+/* Finds the file of a package by name on the package path; NOT_FOUND without it. */
+rlx_status package_find(const char *name, char *path, size_t size);
+
+#endif

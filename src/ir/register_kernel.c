@@ -1,0 +1,52 @@
+/* register_kernel.c — the public register functions of the kernel kinds. */
+#include <rlx/cuda.h>
+#include <rlx/metal.h>
+#include <rlx/vulkan.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "ir/record.h"
+
+rlx_status rlx_register_cpu_kernel(rlx_registry *r, const rlx_cpu_kernel *k, uint32_t flags, rlx_handle *handle) {
+  if (!k) return RLX_FAIL(INVALID, "register kernel: no record");
+  if (!k->run) return RLX_FAIL(INVALID, "register kernel '%s': no run function", k->head.name ? k->head.name : "");
+  kernel_source s = {KERNEL_CPU, "cpu", &k->head, k->run, k, k->struct_size, sizeof *k};
+  return registry_add_kernel(r, &s, flags, handle);
+}
+
+static bool known_backend(const char *b) {
+  return b && (strcmp(b, "vulkan") == 0 || strcmp(b, "cuda") == 0 || strcmp(b, "metal") == 0 || strcmp(b, "record") == 0);
+}
+
+rlx_status rlx_register_host_kernel(rlx_registry *r, const rlx_host_kernel *k, uint32_t flags, rlx_handle *handle) {
+  if (!k) return RLX_FAIL(INVALID, "register kernel: no record");
+  if (!k->run) return RLX_FAIL(INVALID, "register kernel '%s': no run function", k->head.name ? k->head.name : "");
+  if (!known_backend(k->backend))
+    return RLX_FAIL(INVALID, "register host kernel '%s': no backend '%s'", k->head.name ? k->head.name : "",
+                    k->backend ? k->backend : "");
+  kernel_source s = {KERNEL_HOST, k->backend, &k->head, k->run, k, k->struct_size, sizeof *k};
+  return registry_add_kernel(r, &s, flags, handle);
+}
+
+rlx_status rlx_register_gpu_kernel(rlx_registry *r, const rlx_gpu_kernel *k, uint32_t flags, rlx_handle *handle) {
+  if (!k) return RLX_FAIL(INVALID, "register kernel: no record");
+  if (!k->functions || !k->functions->name || (!k->grid && !k->encode))
+    return RLX_FAIL(INVALID, "register portable kernel '%s': it needs a function, and grid or encode",
+                    k->head.name ? k->head.name : "");
+  kernel_source s = {KERNEL_PORTABLE, "gpu", &k->head, NULL, k, k->struct_size, sizeof *k};
+  return registry_add_kernel(r, &s, flags, handle);
+}
+
+/* The raw kinds differ only in their type. */
+#define REGISTER_RAW(api)                                                                                \
+  rlx_status rlx_register_##api##_kernel(rlx_registry *r, const rlx_##api##_kernel *k, uint32_t flags,  \
+                                         rlx_handle *handle) {                                           \
+    if (!k) return RLX_FAIL(INVALID, "register kernel: no record");                                      \
+    if (!k->encode) return RLX_FAIL(INVALID, "register kernel '%s': no encode function",                 \
+                                    k->head.name ? k->head.name : "");                                   \
+    kernel_source s = {KERNEL_RAW, #api, &k->head, NULL, k, k->struct_size, sizeof *k};                  \
+    return registry_add_kernel(r, &s, flags, handle);                                                    \
+  }
+REGISTER_RAW(vulkan)
+REGISTER_RAW(cuda)
+REGISTER_RAW(metal)

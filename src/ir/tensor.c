@@ -1,0 +1,145 @@
+/* tensor.c — reference-counted dense arrays. */
+#include "ir/tensor.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "ir/dtype.h"
+#include "ir/shape.h"
+
+enum { DATA_ALIGN = 64 };
+
+/* Everything but the data. */
+static rlx_status make(rlx_dtype dtype, int rank, const int64_t *dims, rlx_tensor **out) {
+  if (rank < 0 || rank > RLX_MAX_RANK) return RLX_FAIL(INVALID, "tensor: rank %d outside 0..%d", rank, RLX_MAX_RANK);
+  int64_t count = shape_count(rank, dims);
+  int64_t bytes = rlx_dtype_bytes(dtype, count);
+  char text[256];
+  if (rlx_dtype_bytes(dtype, 0) < 0) return RLX_FAIL(INVALID, "tensor: %d is no element type", (int)dtype);
+  if (count < 0 || bytes < 0)
+    return RLX_FAIL(INVALID, "tensor: dims %s are negative or too large", dims_text(rank, dims, text, sizeof text));
+  rlx_tensor *t = mem_zalloc(sizeof *t);
+  if (!t) return status_no_memory(sizeof *t);
+  t->refs = 1;
+  t->dtype = dtype;
+  t->rank = rank;
+  if (rank) memcpy(t->dims, dims, (size_t)rank * sizeof *dims);
+  t->count = count;
+  t->bytes = (size_t)bytes;
+  *out = t;
+  return RLX_OK;
+}
+
+rlx_status tensor_alloc(rlx_dtype dtype, int rank, const int64_t *dims, rlx_tensor **out) {
+  rlx_tensor *t;
+  RLX_TRY(make(dtype, rank, dims, &t));
+  t->data = mem_aligned(DATA_ALIGN, t->bytes);
+  t->owned = true;
+  if (!t->data) {
+    size_t bytes = t->bytes;
+    mem_free(t);
+    return status_no_memory(bytes);
+  }
+  if (dtype == RLX_STRING) memset(t->data, 0, t->bytes);
+  *out = t;
+  return RLX_OK;
+}
+
+rlx_status rlx_tensor_create(rlx_dtype dtype, int rank, const int64_t *dims, rlx_tensor **out) {
+  rlx_tensor *t;
+  RLX_TRY(tensor_alloc(dtype, rank, dims, &t));
+  memset(t->data, 0, t->bytes);
+  *out = t;
+  return RLX_OK;
+}
+
+rlx_status rlx_tensor_wrap(void *data, size_t bytes, rlx_dtype dtype, int rank, const int64_t *dims,
+                           void (*release)(void *user), void *user, rlx_tensor **out) {
+  if (dtype == RLX_STRING) return RLX_FAIL(INVALID, "tensor: strings cannot be wrapped");
+  rlx_tensor *t;
+  RLX_TRY(make(dtype, rank, dims, &t));
+  size_t size = dtype_size(dtype);
+  if (t->bytes > bytes || (t->bytes && !data)) {
+    size_t want = t->bytes;
+    mem_free(t);
+    return RLX_FAIL(INVALID, "tensor: %zu bytes given, %zu needed", data ? bytes : 0, want);
+  }
+  if (size > 1 && (uintptr_t)data % (size > 8 ? 8 : size) != 0) {
+    mem_free(t);
+    return RLX_FAIL(INVALID, "tensor: data is not aligned to its %zu-byte elements", size);
+  }
+  t->data = data;
+  t->release = release;
+  t->user = user;
+  *out = t;
+  return RLX_OK;
+}
+
+rlx_status tensor_from_file(mapped_file *file, const void *data, size_t bytes, rlx_dtype dtype, int rank,
+                            const int64_t *dims, rlx_tensor **out) {
+  rlx_tensor *t;
+  RLX_TRY(rlx_tensor_wrap((void *)(uintptr_t)data, bytes, dtype, rank, dims, NULL, NULL, &t));
+  t->file = mapped_file_retain(file);
+  *out = t;
+  return RLX_OK;
+}
+
+rlx_status tensor_from_ints(const int64_t *values, int64_t count, rlx_tensor **out) {
+  rlx_tensor *t;
+  RLX_TRY(tensor_alloc(RLX_INT64, count < 0 ? 0 : 1, &count, &t));
+  if (t->bytes) memcpy(t->data, values, t->bytes);
+  *out = t;
+  return RLX_OK;
+}
+
+rlx_tensor *rlx_tensor_retain(rlx_tensor *t) {
+  if (t) __atomic_fetch_add(&t->refs, 1, __ATOMIC_RELAXED);
+  return t;
+}
+
+void rlx_tensor_destroy(rlx_tensor *t) {
+  if (!t || __atomic_fetch_sub(&t->refs, 1, __ATOMIC_ACQ_REL) != 1) return;
+  if (t->release) t->release(t->user);
+  if (t->owned) mem_free(t->data);
+  mapped_file_release(t->file);
+  arena_finish(&t->strings);
+  mem_free(t);
+}
+
+rlx_dtype rlx_tensor_dtype(const rlx_tensor *t) { return t->dtype; }
+int rlx_tensor_rank(const rlx_tensor *t) { return t->rank; }
+const int64_t *rlx_tensor_dims(const rlx_tensor *t) { return t->dims; }
+int64_t rlx_tensor_count(const rlx_tensor *t) { return t->count; }
+size_t rlx_tensor_bytes(const rlx_tensor *t) { return t->bytes; }
+void *rlx_tensor_data(const rlx_tensor *t) { return t->data; }
+
+rlx_status rlx_tensor_set_string(rlx_tensor *t, int64_t i, const char *text, size_t size) {
+  if (t->dtype != RLX_STRING) return RLX_FAIL(INVALID, "tensor: %s holds no strings", rlx_dtype_name(t->dtype));
+  if (i < 0 || i >= t->count) return RLX_FAIL(INVALID, "tensor: element %lld outside %lld", (long long)i, (long long)t->count);
+  char *copy = arena_strndup(&t->strings, text, size);
+  if (!copy) return status_no_memory(size);
+  ((rlx_string *)t->data)[i] = (rlx_string){copy, size};
+  return RLX_OK;
+}
+
+void tensor_type(const rlx_tensor *t, rlx_type *out) { type_set(out, t->dtype, t->rank, t->dims); }
+
+rlx_operand tensor_operand(const rlx_tensor *t) {
+  return (rlx_operand){.data = t->data,
+                       .dims = t->dims,
+                       .count = t->count,
+                       .bytes = (int64_t)t->bytes,
+                       .dtype = t->dtype,
+                       .rank = t->rank};
+}
+
+bool tensor_equal(const rlx_tensor *a, const rlx_tensor *b) {
+  if (a->dtype != b->dtype || a->rank != b->rank || a->count != b->count) return false;
+  if (a->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) != 0) return false;
+  if (a->dtype != RLX_STRING) return a->bytes == 0 || memcmp(a->data, b->data, a->bytes) == 0;
+  const rlx_string *x = a->data, *y = b->data;
+  for (int64_t i = 0; i < a->count; i++)
+    if (x[i].size != y[i].size || (x[i].size && memcmp(x[i].data, y[i].data, x[i].size) != 0)) return false;
+  return true;
+}
