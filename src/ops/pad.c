@@ -87,7 +87,7 @@ static rlx_status pad_partial(rlx_infer *ctx, const rlx_type *x, int_list *axes)
 static rlx_status pad_infer(rlx_infer *ctx) {
   const pad_params *p = rlx_infer_params(ctx);
   const rlx_type *x = rlx_infer_input(ctx, 0);
-  pad_mode mode;
+  pad_mode mode = PAD_CONSTANT;
   int_list pads, axes;
   rlx_status status = parse_mode(ctx, p->mode, &mode);
   if (status == RLX_OK) status = infer_ints(ctx, 1, &pads);
@@ -273,7 +273,7 @@ static rlx_status pad_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *out
                           rlx_value **input_grads) {
   const pad_params *p = rlx_node_params(n);
   if (!output_grads[0]) return rlx_graph_status(g);
-  pad_mode mode;
+  pad_mode mode = PAD_CONSTANT;
   rlx_status status = parse_mode(NULL, p->mode, &mode);
   if (status != RLX_OK || mode != PAD_CONSTANT)
     return rlx_graph_fail(g, RLX_UNSUPPORTED, "no gradient of Pad in mode %.*s", (int)p->mode.size,
@@ -331,7 +331,7 @@ static rlx_status pad2_infer(rlx_infer *ctx) {
   if (x->rank == RLX_UNKNOWN) return RLX_OK;
   int_list pads, axes = {.count = RLX_UNKNOWN};
   pad_widths w;
-  pad_mode mode;
+  pad_mode mode = PAD_CONSTANT;
   int64_t dims[RLX_MAX_RANK];
   rlx_status status = parse_mode(ctx, p->mode, &mode);
   if (status == RLX_OK) status = attr_ints(ctx, &p->pads, &pads);
