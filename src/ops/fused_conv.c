@@ -16,7 +16,7 @@ static const rlx_operand *optional(const rlx_ctx *ctx, int i) {
 
 static rlx_status infer(rlx_infer *ctx) {
   const fused_conv_params *p = rlx_infer_params(ctx);
-  if (activation_parse(&p->activation.name) == ACTIVATION_UNKNOWN) {
+  if (fused_activation_parse(&p->activation.name) == FUSED_UNKNOWN) {
     return rlx_fail(ctx, RLX_INVALID, "activation '%.*s' is not known",
                     (int)(p->activation.name.size > 40 ? 40 : p->activation.name.size), p->activation.name.data);
   }
@@ -42,11 +42,11 @@ static rlx_status eval(rlx_ctx *ctx) {
   float *out = y->data;
   const float *add = z ? z->data : NULL;
   for (int64_t i = 0; add && i < y->count; i++) out[i] += add[i];
-  activation_apply(activation_parse(&p->activation.name), p->activation.alpha, p->activation.beta, out, y->count);
+  fused_activation_apply(fused_activation_parse(&p->activation.name), p->activation.alpha, p->activation.beta, out, y->count);
   return RLX_OK;
 }
 
-static const rlx_attr_def attrs[] = {CONV_ATTRS(fused_conv_params), ACTIVATION_ATTRS(fused_conv_params), {0}};
+static const rlx_attr_def attrs[] = {CONV_ATTRS(fused_conv_params), FUSED_ACTIVATION_ATTRS(fused_conv_params), {0}};
 static const char *const samples[] = {
     "float[1,2,5,6], float[4,2,3,3], float[4] {pads = [1,1,1,1], activation = \"Relu\"}",
     "float[1,16,6,6], float[16,16,1,1], float[16], float[1,16,6,6] {activation = \"HardSwish\"}", NULL};

@@ -46,19 +46,19 @@ onednn_window onednn_window_of(const window *w) {
   return o;
 }
 
-bool onednn_add_activation(onednn_post *post, activation_kind kind, float alpha, float beta) {
+bool onednn_add_activation(onednn_post *post, fused_activation kind, float alpha, float beta) {
   onednn_post_op op = {.alpha = alpha, .beta = beta};
   switch (kind) {
-    case ACTIVATION_NONE: return true;
-    case ACTIVATION_RELU: op = (onednn_post_op){.kind = ONEDNN_RELU}; break;
-    case ACTIVATION_LEAKY_RELU: op.kind = ONEDNN_RELU; break;
-    case ACTIVATION_CLIP: op.kind = ONEDNN_CLIP; break;
-    case ACTIVATION_SIGMOID: op.kind = ONEDNN_SIGMOID; break;
-    case ACTIVATION_TANH: op.kind = ONEDNN_TANH; break;
-    case ACTIVATION_SWISH: op.kind = ONEDNN_SWISH; break;
-    case ACTIVATION_HARD_SWISH: op.kind = ONEDNN_HARD_SWISH; break;
-    case ACTIVATION_GELU: op.kind = ONEDNN_GELU; break;
-    case ACTIVATION_UNKNOWN: return false;
+    case FUSED_NONE: return true;
+    case FUSED_RELU: op = (onednn_post_op){.kind = ONEDNN_RELU}; break;
+    case FUSED_LEAKY_RELU: op.kind = ONEDNN_RELU; break;
+    case FUSED_CLIP: op.kind = ONEDNN_CLIP; break;
+    case FUSED_SIGMOID: op.kind = ONEDNN_SIGMOID; break;
+    case FUSED_TANH: op.kind = ONEDNN_TANH; break;
+    case FUSED_SWISH: op.kind = ONEDNN_SWISH; break;
+    case FUSED_HARD_SWISH: op.kind = ONEDNN_HARD_SWISH; break;
+    case FUSED_GELU: op.kind = ONEDNN_GELU; break;
+    case FUSED_UNKNOWN: return false;
   }
   if (post->count == ONEDNN_POST_OPS) return false;
   post->ops[post->count++] = op;

@@ -4,7 +4,7 @@
 
 #include "backend/cpu/layout.h"
 #include "backend/cpu/onednn/adapter.h"
-#include "ops/_activation.h"
+#include "ops/_fused_activation.h"
 #include "ops/_window.h"
 
 /* Why operand `type` is not a float tensor of min to max dims; NULL if it is. */
@@ -15,7 +15,7 @@ onednn_tensor onednn_activation(const rlx_type *type, uint32_t layout);
 onednn_tensor onednn_dense(int rank, const int64_t *dims);
 onednn_window onednn_window_of(const window *w);
 /* False: oneDNN has no such activation, or computes it otherwise. */
-bool onednn_add_activation(onednn_post *post, activation_kind kind, float alpha, float beta);
+bool onednn_add_activation(onednn_post *post, fused_activation kind, float alpha, float beta);
 bool onednn_has_zero(const rlx_type *type); /* a dim is 0 */
 
 /* The layouts of a kernel that works in place of its input's channels: takes the proposal in l->inputs[0], or asks for

@@ -396,7 +396,7 @@ static dnnl_status_t describe_convolution(const void *desc, request *r, dnnl_pri
   return describe_convolution_by(c, r, attr, dnnl_convolution_direct, out);
 }
 
-rlx_status onednn_convolution(const void *ctx, int threads, const onednn_convolution_desc *d,
+rlx_status onednn_make_convolution(const void *ctx, int threads, const onednn_convolution_desc *d,
                               onednn_primitive **out) {
   family f = {"convolution", describe_convolution, &d->src, &d->weights, &d->bias, &d->dst, &d->post, true};
   return create(ctx, threads, &f, d, out);
@@ -421,7 +421,7 @@ static dnnl_status_t describe_pooling(const void *desc, request *r, dnnl_primiti
 #endif
 }
 
-rlx_status onednn_pooling(const void *ctx, int threads, const onednn_pooling_desc *d, onednn_primitive **out) {
+rlx_status onednn_make_pooling(const void *ctx, int threads, const onednn_pooling_desc *d, onednn_primitive **out) {
   family f = {"pooling", describe_pooling, &d->src, NULL, NULL, &d->dst, NULL, false};
   return create(ctx, threads, &f, d, out);
 }
@@ -440,7 +440,7 @@ static dnnl_status_t describe_lrn(const void *desc, request *r, dnnl_primitive_a
 #endif
 }
 
-rlx_status onednn_lrn(const void *ctx, int threads, const onednn_lrn_desc *d, onednn_primitive **out) {
+rlx_status onednn_make_lrn(const void *ctx, int threads, const onednn_lrn_desc *d, onednn_primitive **out) {
   family f = {"lrn", describe_lrn, &d->src, NULL, NULL, &d->src, NULL, false};
   return create(ctx, threads, &f, d, out);
 }
@@ -459,7 +459,7 @@ static dnnl_status_t describe_matmul(const void *desc, request *r, dnnl_primitiv
 #endif
 }
 
-rlx_status onednn_matmul(const void *ctx, int threads, const onednn_matmul_desc *d, onednn_primitive **out) {
+rlx_status onednn_make_matmul(const void *ctx, int threads, const onednn_matmul_desc *d, onednn_primitive **out) {
   family f = {"matmul", describe_matmul, &d->src, &d->weights, &d->bias, &d->dst, &d->post, d->pack};
   return create(ctx, threads, &f, d, out);
 }

@@ -90,10 +90,10 @@ typedef struct onednn_matmul_desc {
 typedef struct onednn_primitive onednn_primitive;
 typedef struct onednn_run onednn_run;
 
-rlx_status onednn_convolution(const void *ctx, int threads, const onednn_convolution_desc *d, onednn_primitive **out);
-rlx_status onednn_pooling(const void *ctx, int threads, const onednn_pooling_desc *d, onednn_primitive **out);
-rlx_status onednn_lrn(const void *ctx, int threads, const onednn_lrn_desc *d, onednn_primitive **out);
-rlx_status onednn_matmul(const void *ctx, int threads, const onednn_matmul_desc *d, onednn_primitive **out);
+rlx_status onednn_make_convolution(const void *ctx, int threads, const onednn_convolution_desc *d, onednn_primitive **out);
+rlx_status onednn_make_pooling(const void *ctx, int threads, const onednn_pooling_desc *d, onednn_primitive **out);
+rlx_status onednn_make_lrn(const void *ctx, int threads, const onednn_lrn_desc *d, onednn_primitive **out);
+rlx_status onednn_make_matmul(const void *ctx, int threads, const onednn_matmul_desc *d, onednn_primitive **out);
 void onednn_destroy(onednn_primitive *p);
 /* oneDNN's name of what runs it: "jit:avx512_core", … */
 const char *onednn_implementation(const onednn_primitive *p);

@@ -72,7 +72,7 @@ static bool describe_post(const rlx_bound *b, onednn_post *post) {
   if (!is_fused(rlx_bound_node(b))) return true;
   const fused_conv_params *p = rlx_bound_params(b);
   if (rlx_bound_input(b, FUSED_CONV_Z)) post->ops[post->count++] = (onednn_post_op){ONEDNN_SUM, 1, 0};
-  return onednn_add_activation(post, activation_parse(&p->activation.name), p->activation.alpha, p->activation.beta);
+  return onednn_add_activation(post, fused_activation_parse(&p->activation.name), p->activation.alpha, p->activation.beta);
 }
 
 static rlx_status prepare(rlx_bound *b, void **state) {
@@ -95,7 +95,7 @@ static rlx_status prepare(rlx_bound *b, void **state) {
   if (bias) d.bias = onednn_dense(1, bias->dims);
   if (!describe_post(b, &d.post)) return rlx_fail(b, RLX_UNSUPPORTED, "oneDNN has no such activation");
   onednn_primitive *primitive = NULL;
-  RLX_TRY(onednn_convolution(b, rlx_bound_threads(b), &d, &primitive));
+  RLX_TRY(onednn_make_convolution(b, rlx_bound_threads(b), &d, &primitive));
   *state = primitive;
   return RLX_OK;
 }

@@ -57,7 +57,7 @@ static rlx_status create(rlx_bound *b, const window *w, onednn_pool_kind kind, v
     if (reach - w->in[i] - w->begin[i] > d.window.after[i]) d.window.after[i] = reach - w->in[i] - w->begin[i];
   }
   onednn_primitive *primitive = NULL;
-  RLX_TRY(onednn_pooling(b, rlx_bound_threads(b), &d, &primitive));
+  RLX_TRY(onednn_make_pooling(b, rlx_bound_threads(b), &d, &primitive));
   *state = primitive;
   return RLX_OK;
 }
