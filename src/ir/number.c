@@ -66,7 +66,7 @@ const char *number_print_float(float value, bool bare, char text[NUMBER_TEXT]) {
   else if (isinf(value))
     snprintf(text, NUMBER_TEXT, "%sinf", sign);
   else
-    for (int digits = 6; digits <= 9; digits++) {
+    for (int digits = fpclassify(value) == FP_SUBNORMAL ? 1 : 6; digits <= 9; digits++) {
       float back;
       snprintf(text, NUMBER_TEXT, "%.*g", digits, (double)value);
       point_to_dot(text);
@@ -86,7 +86,7 @@ const char *number_print_double(double value, bool bare, char text[NUMBER_TEXT])
   else if (isinf(value))
     snprintf(text, NUMBER_TEXT, "%sinf", sign);
   else
-    for (int digits = 15; digits <= 17; digits++) {
+    for (int digits = fpclassify(value) == FP_SUBNORMAL ? 1 : 15; digits <= 17; digits++) {
       double back;
       snprintf(text, NUMBER_TEXT, "%.*g", digits, value);
       point_to_dot(text);

@@ -59,14 +59,15 @@ static rlx_status parse_use(parser *p, const rlx_graph *g, rlx_value **out) {
  * the type of a value to come. */
 static rlx_status parse_constant(parser *p, rlx_graph *g, const lexer *at, const declaration *d) {
   rlx_tensor *t = NULL;
+  char declared[256], given[256];
   if (!*d->name) return lexer_fail(at, RLX_INVALID, "a constant without a name");
   RLX_TRY(parser_tensor(p, &d->type, &t));
   rlx_value *v = map_get(&g->names, d->name);
   rlx_status status = RLX_OK;
   if (v && v->is_input && !v->constant) {
-    if (v->type.dtype != t->dtype)
-      status = lexer_fail(at, RLX_INVALID, "input '%s' is %s, its contents %s", d->name, rlx_dtype_name(v->type.dtype),
-                          rlx_dtype_name(t->dtype));
+    if (!type_admits(&v->type, &d->type))
+      status = lexer_fail(at, RLX_INVALID, "input '%s' is %s, its contents %s", d->name,
+                          type_text(&v->type, declared, sizeof declared), type_text(&d->type, given, sizeof given));
     else
       v->constant = rlx_tensor_retain(t);
   } else {
@@ -416,14 +417,4 @@ rlx_status graph_parse(const char *source, size_t size, const char *name, const 
   }
   *out = g;
   return RLX_OK;
-}
-
-/* A binary model begins with a small field tag, and has control bytes early. */
-bool text_form_detect(const void *data, size_t size) {
-  const unsigned char *bytes = data;
-  size_t look = size < 64 ? size : 64;
-  if (size == 0) return false;
-  for (size_t i = 0; i < look; i++)
-    if (bytes[i] < ' ' && bytes[i] != '\n' && bytes[i] != '\r' && bytes[i] != '\t') return false;
-  return true;
 }

@@ -25,8 +25,6 @@
 /* Subgraphs and types may nest this deep. */
 enum { PARSE_MAX_DEPTH = 64 };
 
-/* Does this look like the text form (and not like a binary file)? */
-bool text_form_detect(const void *data, size_t size);
 /* `name` is for messages ("model.rlx:12:3: …"); `folder` is where side files of tensors are looked for, NULL: refused.
  * The graph is finished. Fails with RLX_MALFORMED for what breaks the syntax, RLX_INVALID for what breaks a rule of
  * graphs, RLX_UNSUPPORTED for model-local functions and sparse tensors. */

@@ -241,7 +241,8 @@ static void print_node(printer *p, const rlx_node *n, int depth) {
   }
   text_add(p->out, " = ");
   print_op(p, n);
-  print_attrs(p, n, depth);
+  bool late = node_subgraph(n, 0) != NULL; /* as ONNX's printer has it: else the inputs would be hard to find */
+  if (!late) print_attrs(p, n, depth);
   text_add(p->out, " (");
   for (int i = 0; i < n->input_count; i++) {
     if (i) text_add(p->out, ", ");
@@ -251,6 +252,7 @@ static void print_node(printer *p, const rlx_node *n, int depth) {
       text_add(p->out, "\"\"");
   }
   text_add(p->out, ")");
+  if (late) print_attrs(p, n, depth);
 }
 
 /* ---- graphs ---- */

@@ -38,10 +38,8 @@ static rlx_status check_constant(const rlx_value *v) {
   if (!v->constant) return RLX_OK;
   if (v->producer) return RLX_FAIL(INVALID, "has contents and a producer");
   tensor_type(v->constant, &type);
-  rlx_type meet = v->type; /* an input's default may be of one of the shapes the input takes */
-  for (int i = 0; v->is_input && i < meet.rank && meet.rank == type.rank; i++)
-    if (meet.dims[i] == RLX_UNKNOWN) meet.dims[i] = type.dims[i];
-  if (type_equal(&type, &meet) || (v->is_input && meet.rank == RLX_UNKNOWN && meet.dtype == type.dtype)) return RLX_OK;
+  /* An input's default may be of one of the shapes that the input takes. */
+  if (v->is_input ? type_admits(&v->type, &type) : type_equal(&v->type, &type)) return RLX_OK;
   return RLX_FAIL(INVALID, "is %s, its contents %s", type_text(&v->type, declared, sizeof declared),
                   type_text(&type, given, sizeof given));
 }

@@ -13,7 +13,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   rlx_graph *g, *back;
   text printed = {0};
-  text_form_detect(data, size);
   if (graph_parse((const char *)data, size, "fuzz", NULL, NULL, &g) != RLX_OK) return 0;
   if (graph_validate(g) != RLX_OK) abort();
   if (graph_print(g, NULL, &printed) != RLX_OK) abort();
