@@ -60,7 +60,6 @@ static rlx_status parse_use(parser *p, const rlx_graph *g, rlx_value **out) {
 static rlx_status parse_constant(parser *p, rlx_graph *g, const lexer *at, const declaration *d) {
   rlx_tensor *t = NULL;
   char declared[256], given[256];
-  if (!*d->name) return lexer_fail(at, RLX_INVALID, "a constant without a name");
   RLX_TRY(parser_tensor(p, &d->type, &t));
   rlx_value *v = map_get(&g->names, d->name);
   rlx_status status = RLX_OK;
@@ -110,6 +109,7 @@ static rlx_status parse_output(parser *p, output_port *o) {
   const char *name;
   o->at = p->lex;
   RLX_TRY(parser_declaration(p, &o->declared));
+  if (!*o->declared.name) return lexer_fail(&o->at, RLX_INVALID, "an output without a name");
   o->renames = lexer_accept(&p->lex, "=");
   if (!o->renames) return RLX_OK;
   o->use = p->lex;

@@ -136,13 +136,16 @@ rlx_status parser_type(parser *p, rlx_type *type, const char ***symbols) {
 }
 
 rlx_status parser_declaration(parser *p, declaration *out) {
+  lexer at = p->lex;
+  bool typed = parser_at_type(p);
   type_unknown(&out->type, RLX_UNDEFINED);
   out->symbols = NULL;
-  if (parser_at_type(p))
+  if (typed)
     RLX_TRY(parser_type(p, &out->type, &out->symbols));
   else if (p->lex.token.kind == TOKEN_NAME && at_name_or_dims(p->lex))
     return lexer_unexpected(&p->lex, "a type");
-  return parser_name(p, &out->name);
+  RLX_TRY(parser_name(p, &out->name));
+  return typed && !*out->name ? lexer_fail(&at, RLX_INVALID, "a type without a name") : RLX_OK;
 }
 
 /* ---- tensors ---- */

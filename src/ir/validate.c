@@ -109,7 +109,7 @@ static rlx_status check_outputs(const scope *s) {
   const rlx_graph *g = s->graph;
   for (size_t i = 0; i < g->outputs.count; i++) {
     const graph_output *o = &g->outputs.data[i];
-    rlx_status status = check_use(s, o->value);
+    rlx_status status = *o->name ? check_use(s, o->value) : RLX_FAIL(INVALID, "has no name");
     if (status == RLX_OK && o->value->graph == g && !o->value->is_output)
       status = RLX_FAIL(INVALID, "value '%s' is not marked as an output", o->value->name);
     for (size_t k = 0; k < i && status == RLX_OK; k++)
