@@ -48,7 +48,7 @@ asan: setup suite models ## AddressSanitizer and UndefinedBehaviorSanitizer, in 
 
 tsan: setup suite models ## ThreadSanitizer in build-tsan/: clang, libomp and archer, without oneDNN
 	@tools/setup.sh tsan
-	@CC=clang $(CONFIGURE) -B build-tsan -DCMAKE_BUILD_TYPE=Debug -DRLX_SANITIZE=thread -DRLX_ONEDNN=OFF
+	@CC=clang $(CONFIGURE) -B build-tsan -DCMAKE_BUILD_TYPE=Debug -DRLX_SANITIZE=thread -DRLX_ONEDNN=OFF -DRLX_WERROR=ON
 	@cmake --build build-tsan -j $(JOBS)
 	@$(CTEST) --test-dir build-tsan
 

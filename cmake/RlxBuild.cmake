@@ -46,7 +46,7 @@ target_include_directories(rlx_private INTERFACE ${CMAKE_SOURCE_DIR}/src ${RLX_X
 target_link_libraries(rlx_private INTERFACE rlx_flags)
 
 # A package: build/packages/librlx-NAME.so, which sees include/ only. NAME is also a target, rlx-NAME.
-function(rlx_add_package name)
+function(rlx_build_package name)
   add_library(rlx-${name} MODULE ${ARGN})
   target_link_libraries(rlx-${name} PRIVATE rlx_flags rlx)
   set_target_properties(rlx-${name} PROPERTIES
@@ -54,6 +54,11 @@ function(rlx_add_package name)
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/packages
     INSTALL_RPATH "$ORIGIN/.."
     SUFFIX .so)
+endfunction()
+
+# A package that is installed too.
+function(rlx_add_package name)
+  rlx_build_package(${name} ${ARGN})
   install(TARGETS rlx-${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/rlx)
 endfunction()
 

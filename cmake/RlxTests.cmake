@@ -2,7 +2,8 @@
 # suite).
 
 set(rlx_test_env
-  "RLX=${CMAKE_BINARY_DIR}/rlx" "BUILD=${CMAKE_BINARY_DIR}" "SRC=${CMAKE_SOURCE_DIR}" "SANITIZE=${RLX_SANITIZE}")
+  "RLX=${CMAKE_BINARY_DIR}/rlx" "BUILD=${CMAKE_BINARY_DIR}" "SRC=${CMAKE_SOURCE_DIR}" "SANITIZE=${RLX_SANITIZE}"
+  "RLX_PACKAGE_PATH=${CMAKE_BINARY_DIR}/packages")
 if(RLX_SANITIZE STREQUAL "address")
   list(APPEND rlx_test_env "ASAN_OPTIONS=detect_leaks=1:abort_on_error=0" "UBSAN_OPTIONS=print_stacktrace=1")
 elseif(RLX_SANITIZE STREQUAL "thread")
@@ -50,12 +51,14 @@ if(TARGET rlx_command)
     endif()
   endforeach()
 
-  # Folders of ONNX test cases; the first list is part of `make test`, the second of `make test-full`.
-  set(rlx_suites tests/models build/onnx-suite/light build/onnx-suite/light-random build/models/silero-vad)
-  set(rlx_full_suites build/onnx-suite/node build/onnx-suite/simple build/onnx-suite/pytorch-converted
-    build/onnx-suite/pytorch-operator build/models)
+  # Folders of ONNX test cases: those small enough for sanitizers, those of `make test`, and those of `make test-full`.
+  set(rlx_suites tests/models build/models/silero-vad)
+  if(NOT RLX_SANITIZE)
+    list(APPEND rlx_suites build/onnx-suite/light build/onnx-suite/light-random)
+  endif()
   if(RLX_FULL)
-    list(APPEND rlx_suites ${rlx_full_suites})
+    list(APPEND rlx_suites build/onnx-suite/node build/onnx-suite/simple build/onnx-suite/pytorch-converted
+      build/onnx-suite/pytorch-operator build/models)
   endif()
   foreach(suite IN LISTS rlx_suites)
     if(EXISTS ${CMAKE_SOURCE_DIR}/${suite})

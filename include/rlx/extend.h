@@ -263,7 +263,9 @@ typedef struct rlx_packing {
   char key[60];     /* equal keys, equal packed bytes for the same constant */
 } rlx_packing;
 
-/* Layouts a kernel would like; all start as RLX_ROW_MAJOR, which every kernel must also take. */
+/* Layouts a kernel would like, ids of its backend. On entry what the values around have or may get
+ * (RLX_ROW_MAJOR: nothing yet, ask for the best); on return what the kernel takes and gives.
+ * RLX_ROW_MAJOR everywhere must also be taken. */
 typedef struct rlx_layouts {
   uint32_t struct_size;
   int32_t input_count;

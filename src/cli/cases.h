@@ -1,0 +1,31 @@
+// cases.h — ONNX test-case folders: model.onnx with test_data_set_N/input_I.pb and output_I.pb.
+#ifndef CLI_CASES_H
+#define CLI_CASES_H
+
+#include "cli/cli.h"
+
+typedef struct test_case {
+  char *folder;
+  const char *name; // the folder's last component
+  double rtol, atol;
+} test_case;
+
+typedef struct test_cases {
+  test_case *items;
+  int count;
+} test_cases;
+
+// Adds the cases at or below a folder whose names match filter (a glob; NULL: all), sorted, with their tolerances from
+// the nearest tolerances.txt in the case's folder or the two above it: "default RTOL ATOL" and "NAME RTOL ATOL" lines.
+int test_cases_find(const char *folder, const char *filter, test_cases *out);
+void test_cases_release(test_cases *cases);
+
+// Loads, runs and compares one case on every data set. The failure is cli_message.
+struct cli_target;
+int test_case_run(const test_case *c, const struct cli_target *target, rlx_registry *registry);
+
+// Dtype and dims must be equal, integers, bools and strings too; |got - want| <= atol + rtol * |want| for floats, NaN
+// equal to NaN.
+int test_compare(const rlx_tensor *got, const rlx_tensor *want, double rtol, double atol);
+
+#endif
