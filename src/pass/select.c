@@ -255,8 +255,8 @@ static rlx_status choose(chooser *c, option *list, int count) {
 
 /* Selects n; UNSUPPORTED with n->selection set to the refusals when nothing can run it. */
 static rlx_status select_in(selector *s, rlx_node *n) {
-  option *list;
-  int count;
+  option *list = NULL;
+  int count = 0;
   rlx_status status = infer_node_types(n);
   if (status != RLX_OK) return status_prefix(status, "node '%s' (%s)", n->name, n->op_name);
   RLX_TRY(gather(n, s->t, &list, &count));

@@ -261,7 +261,7 @@ static rlx_status pick_candidate(binder *b, const program_node *n, const candida
 static void join(binder *b, uint32_t out, uint32_t in) { b->root[out] = binder_root(b, in); }
 
 static rlx_status emit(binder *b, program_node *n, bool dynamic) {
-  const candidate *c;
+  const candidate *c = NULL;
   RLX_TRY(pick_candidate(b, n, &c));
   const rlx_kernel *head = c->kernel ? &c->kernel->head : NULL;
   for (int i = 0; i < n->node->output_count; i++) {
@@ -303,8 +303,8 @@ static rlx_status bind_node(binder *b, program_node *n) {
     b->effect_blocked |= effect;
     return vector_push(&b->rest, n) ? RLX_OK : status_no_memory(sizeof n);
   }
-  bool complete;
-  uint64_t asked;
+  bool complete = false;
+  uint64_t asked = 0;
   RLX_TRY(infer_bound(b, n, &complete, &asked));
   if (!complete && asked) {
     b->effect_blocked |= effect;

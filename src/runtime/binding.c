@@ -105,7 +105,7 @@ static rlx_status check_input(const rlx_value *v, const rlx_tensor *t) {
 }
 
 rlx_status rlx_binding_input(rlx_binding *b, const char *name, rlx_tensor *t, uint32_t flags) {
-  int i;
+  int i = 0;
   RLX_TRY(idle(b));
   RLX_TRY(find_input(b, name, &i));
   if (t) RLX_TRY(check_input(b->session->source->inputs.data[i], t));
@@ -117,7 +117,7 @@ rlx_status rlx_binding_input(rlx_binding *b, const char *name, rlx_tensor *t, ui
 }
 
 rlx_status rlx_binding_output(rlx_binding *b, const char *name, rlx_tensor *t) {
-  int i;
+  int i = 0;
   RLX_TRY(idle(b));
   RLX_TRY(find_output(b, name, &i));
   rlx_dtype want = b->session->builds.data[0].graph->outputs.data[i].value->type.dtype;
@@ -131,7 +131,7 @@ rlx_status rlx_binding_output(rlx_binding *b, const char *name, rlx_tensor *t) {
 }
 
 rlx_status rlx_binding_get(rlx_binding *b, const char *name, rlx_tensor **out) {
-  int i;
+  int i = 0;
   RLX_TRY(idle(b));
   RLX_TRY(find_output(b, name, &i));
   rlx_tensor *t = b->given[i] ? b->given[i] : b->results[i];
