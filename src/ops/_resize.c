@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "ops/_resize.h"
 
 typedef enum resize_mode { MODE_NEAREST, MODE_LINEAR, MODE_CUBIC } resize_mode;
 typedef enum coordinates {
