@@ -14,6 +14,7 @@ const pass pass_table[] = {
     {"select", pass_select, "choose a kernel for every node, lowering where that comes first", true, true},
     {"fold", pass_fold, "evaluate nodes whose inputs are constant", false, false},
     {"prune", pass_prune, "drop nodes that nothing uses", false, false},
+    {"layout", pass_layout, "let chains of kernels work in the memory layouts they like", false, false},
     {NULL, NULL, NULL, false, false},
 };
 
