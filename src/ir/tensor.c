@@ -32,7 +32,7 @@ static rlx_status make(rlx_dtype dtype, int rank, const int64_t *dims, rlx_tenso
 }
 
 rlx_status tensor_alloc(rlx_dtype dtype, int rank, const int64_t *dims, rlx_tensor **out) {
-  rlx_tensor *t;
+  rlx_tensor *t = NULL;
   RLX_TRY(make(dtype, rank, dims, &t));
   t->data = mem_aligned(DATA_ALIGN, t->bytes);
   t->owned = true;
@@ -47,7 +47,7 @@ rlx_status tensor_alloc(rlx_dtype dtype, int rank, const int64_t *dims, rlx_tens
 }
 
 rlx_status rlx_tensor_create(rlx_dtype dtype, int rank, const int64_t *dims, rlx_tensor **out) {
-  rlx_tensor *t;
+  rlx_tensor *t = NULL;
   RLX_TRY(tensor_alloc(dtype, rank, dims, &t));
   memset(t->data, 0, t->bytes);
   *out = t;
@@ -57,7 +57,7 @@ rlx_status rlx_tensor_create(rlx_dtype dtype, int rank, const int64_t *dims, rlx
 rlx_status rlx_tensor_wrap(void *data, size_t bytes, rlx_dtype dtype, int rank, const int64_t *dims,
                            void (*release)(void *user), void *user, rlx_tensor **out) {
   if (dtype == RLX_STRING) return RLX_FAIL(INVALID, "tensor: strings cannot be wrapped");
-  rlx_tensor *t;
+  rlx_tensor *t = NULL;
   RLX_TRY(make(dtype, rank, dims, &t));
   size_t size = dtype_size(dtype);
   if (t->bytes > bytes || (t->bytes && !data)) {
@@ -78,7 +78,7 @@ rlx_status rlx_tensor_wrap(void *data, size_t bytes, rlx_dtype dtype, int rank, 
 
 rlx_status tensor_from_file(mapped_file *file, const void *data, size_t bytes, rlx_dtype dtype, int rank,
                             const int64_t *dims, rlx_tensor **out) {
-  rlx_tensor *t;
+  rlx_tensor *t = NULL;
   RLX_TRY(rlx_tensor_wrap((void *)(uintptr_t)data, bytes, dtype, rank, dims, NULL, NULL, &t));
   t->file = mapped_file_retain(file);
   *out = t;
@@ -86,7 +86,7 @@ rlx_status tensor_from_file(mapped_file *file, const void *data, size_t bytes, r
 }
 
 rlx_status tensor_from_ints(const int64_t *values, int64_t count, rlx_tensor **out) {
-  rlx_tensor *t;
+  rlx_tensor *t = NULL;
   RLX_TRY(tensor_alloc(RLX_INT64, count < 0 ? 0 : 1, &count, &t));
   if (t->bytes) memcpy(t->data, values, t->bytes);
   *out = t;

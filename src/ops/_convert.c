@@ -3,6 +3,9 @@
 
 #include <math.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "ir/dtype.h"
 
@@ -28,7 +31,7 @@ static const small_format *small_format_of(rlx_dtype dtype) {
   static const small_format e4m3fnuz = {3, 8, 0x80, 0x7f, 0, 0x80, false, false, true};
   static const small_format e5m2 = {2, 15, 0x80, 0x7b, 0x7c, 0x7f, true, true, true};
   static const small_format e5m2fnuz = {2, 16, 0x80, 0x7f, 0, 0x80, false, false, true};
-  static const small_format e2m1 = {1, 1, 0x8, 0x7, 0, 0x7, true, true, true};
+  static const small_format e2m1 = {1, 1, 0x8, 0x7, 0, 0x8, false, true, true};
   switch (dtype) {
     case RLX_FLOAT16: return &f16;
     case RLX_BFLOAT16: return &bf16;
@@ -195,6 +198,11 @@ static void floats_to_integers(rlx_dtype to, wide_tile *t, int64_t n) {
   } else {
     for (int64_t i = 0; i < n; i++) t->i[i] = truncated(t->f[i]);
   }
+  int bits = rlx_dtype_bits(to);
+  if (bits >= 8) return;
+  /* Below a byte, what does not fit becomes 0. */
+  int64_t low = dtype_is_signed(to) ? -(1 << (bits - 1)) : 0, high = low + (1 << bits) - 1;
+  for (int64_t i = 0; i < n; i++) t->i[i] = t->i[i] < low || t->i[i] > high ? 0 : t->i[i];
 }
 
 static void convert_wide(rlx_dtype from, const void *data, int64_t at, rlx_dtype to, void *out, int64_t to_at,
@@ -270,6 +278,45 @@ static bool convert_direct(rlx_dtype from, const void *data, int64_t at, rlx_dty
   return false;
 }
 
+/* ---- float16 by the processor ---- */
+
+#if defined(__x86_64__)
+__attribute__((target("avx,f16c"))) static void halves_to_floats(const uint16_t *from, float *to, int64_t n) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + i))));
+  }
+  for (; i < n; i++) to[i] = f16_to_f32(from[i]);
+}
+
+__attribute__((target("avx,f16c"))) static void floats_to_halves(const float *from, uint16_t *to, int64_t n) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    _mm_storeu_si128((__m128i *)(void *)(to + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+  }
+  for (; i < n; i++) to[i] = f32_to_f16(from[i]);
+}
+
+static bool convert_halves(rlx_dtype from, const void *data, int64_t at, rlx_dtype to, void *out, int64_t to_at,
+                           int64_t n) {
+  bool widen = from == RLX_FLOAT16 && to == RLX_FLOAT, narrow = from == RLX_FLOAT && to == RLX_FLOAT16;
+  if (!(widen || narrow) || n < 8 || !__builtin_cpu_supports("avx2")) return false;
+  if (widen) {
+    halves_to_floats((const uint16_t *)data + at, (float *)out + to_at, n);
+  } else {
+    floats_to_halves((const float *)data + at, (uint16_t *)out + to_at, n);
+  }
+  return true;
+}
+#else
+static bool convert_halves(rlx_dtype from, const void *data, int64_t at, rlx_dtype to, void *out, int64_t to_at,
+                           int64_t n) {
+  (void)from, (void)data, (void)at, (void)to, (void)out, (void)to_at, (void)n;
+  return false;
+}
+#endif
+
 void convert_run(rlx_dtype from, const void *data, int64_t at, rlx_dtype to, void *out, int64_t to_at, int64_t n,
                  const convert_rule *rule) {
   if (from == to && dtype_size(from) != 0) {
@@ -277,6 +324,7 @@ void convert_run(rlx_dtype from, const void *data, int64_t at, rlx_dtype to, voi
     memmove((char *)out + (size_t)to_at * size, (const char *)data + (size_t)at * size, (size_t)n * size);
     return;
   }
+  if (convert_halves(from, data, at, to, out, to_at, n)) return;
   if (convert_direct(from, data, at, to, out, to_at, n)) return;
   for (int64_t done = 0; done < n; done += TILE) {
     int64_t step = n - done < TILE ? n - done : TILE;

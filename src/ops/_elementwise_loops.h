@@ -6,6 +6,14 @@
  *   #define EW_F(name) name##f  the function for exp, log …, erf, expm1, sigmoid, softplus (floats)
  * and, for integers, EW_U the unsigned type. Leaves `ew_loops_<EW_ID>`: a loop (or NULL) per row. */
 
+/* Rows expand to comparisons with 0 of every type, to unused remainders, and to loops with calls. */
+#pragma GCC diagnostic ignored "-Wtype-limits"
+#pragma GCC diagnostic ignored "-Wunused-function"
+#if defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpass-failed"
+#pragma GCC diagnostic ignored "-Wimplicit-int-float-conversion"
+#endif
+
 /* EW_IF_<types>_<class>: whether rows of these types exist for this class. */
 #ifndef EW_IF_FLOATS_f
 #define EW_IF_FLOATS_f(...) __VA_ARGS__
@@ -73,6 +81,7 @@
 #define EW_IF(types, class) EW_IF_(types, class)
 #define EW_FN(name) EW_GLUE(ew_##name##_, EW_ID)
 #define EW_RUN(name) EW_GLUE(ew_run_##name##_, EW_ID)
+#define EW_LOOP(name) EW_GLUE(ew_loop_##name##_, EW_ID)
 
 /* No iteration depends on another: the output is an input exactly, or apart from all of them. */
 #if defined(__clang__)
@@ -102,25 +111,34 @@
     default: EW_FOR(name, i *sx, i *sy, i *sz); break;                                                                 \
   }
 /* Operands a row does not have read a one of its type. */
-#define EW_OPERANDS_1 (void)y, (void)z, (void)still, py = &one, pz = &one
-#define EW_OPERANDS_2 (void)z, pz = &one
+#define EW_OPERANDS_1 (void)still, py = &one, pz = &one
+#define EW_OPERANDS_2 pz = &one
 #define EW_OPERANDS_N EW_OPERANDS_2
 #define EW_OPERANDS_3 (void)one
 
-#define EW_DEFINE(name, arity, kind, ...)                                                                              \
+#define EW_STRIP(...) __VA_ARGS__
+#define EW_DEFINE(name, arity, kind, attributes, expression)                                                           \
   static inline EW_R_##kind EW_FN(name)(EW_X_##kind x, EW_T y, EW_T z, EW_NUMBER a, EW_NUMBER b) {                     \
     (void)x, (void)y, (void)z, (void)a, (void)b;                                                                       \
-    return (EW_R_##kind)__VA_ARGS__;                                                                                   \
+    return (EW_R_##kind)(expression);                                                                                  \
+  }                                                                                                                    \
+  static inline __attribute__((always_inline)) void EW_LOOP(name)(const EW_X_##kind *px, const EW_T *py,               \
+                                                                  const EW_T *pz, EW_R_##kind *po, int64_t n,          \
+                                                                  unsigned still, EW_NUMBER a, EW_NUMBER b) {          \
+    static const EW_T one = 1;                                                                                         \
+    EW_OPERANDS_##arity;                                                                                               \
+    EW_BODY_##arity(name);                                                                                             \
   }                                                                                                                    \
   static void EW_RUN(name)(const void *x, const void *y, const void *z, void *out, int64_t n, unsigned still,          \
                            const double ab[2]) {                                                                       \
-    static const EW_T one = 1;                                                                                         \
-    const EW_X_##kind *px = x;                                                                                         \
-    const EW_T *py = y, *pz = z;                                                                                       \
-    EW_R_##kind *po = out;                                                                                             \
     const EW_NUMBER a = (EW_NUMBER)ab[0], b = (EW_NUMBER)ab[1];                                                        \
-    EW_OPERANDS_##arity;                                                                                               \
-    EW_BODY_##arity(name);                                                                                             \
+    if ((0 EW_STRIP attributes) == 0) {                                                                                \
+      EW_LOOP(name)(x, y, z, out, n, still, a, b);                                                                     \
+    } else if (a != 0) {                                                                                               \
+      EW_LOOP(name)(x, y, z, out, n, still, 1, b);                                                                     \
+    } else {                                                                                                           \
+      EW_LOOP(name)(x, y, z, out, n, still, 0, b);                                                                     \
+    }                                                                                                                  \
   }
 
 /* The functions of the table's expressions that do not depend on the class. */
@@ -227,10 +245,18 @@
 #define EW_HELPERS_b
 #endif
 
+/* Rows whose a chooses between two expressions have a loop for each. */
+#define A_FLOAT(attr, value)
+#define B_FLOAT(attr, value)
+#define B_INT(attr, value)
+#define A_INT(attr, value) +1
+#define A_CHOICE(attr, first, second) +1
+#define A_MUST_CHOOSE(attr, first, second) +1
+
 EW_JOIN(EW_HELPERS_, EW_CLASS)
 
 #define X(name, version, arity, ports, types, kind, cost, attributes, expression, dx, dy, dz)                          \
-  EW_IF(types, EW_CLASS)(EW_DEFINE(name, arity, kind, (expression)))
+  EW_IF(types, EW_CLASS)(EW_DEFINE(name, arity, kind, attributes, (expression)))
 #include "ops/elementwise.def"
 #undef X
 
@@ -247,3 +273,9 @@ static ew_loop *const EW_GLUE(ew_loops_, EW_ID)[EW_ROW_COUNT] = {
 #undef EW_CLASS
 #undef EW_NUMBER
 #undef EW_F
+#undef A_FLOAT
+#undef B_FLOAT
+#undef A_INT
+#undef B_INT
+#undef A_CHOICE
+#undef A_MUST_CHOOSE

@@ -12,14 +12,6 @@ static inline float sigmoidf(float x) { return (float)sigmoid((double)x); }
 static inline double softplus(double x) { return (x > 0 ? x : 0 * x) + log1p(exp(-fabs(x))); }
 static inline float softplusf(float x) { return (float)softplus((double)x); }
 
-/* Rows expand to comparisons of every type with 0 and to unused remainders. */
-#pragma GCC diagnostic ignored "-Wtype-limits"
-#pragma GCC diagnostic ignored "-Wunused-function"
-#if defined(__clang__)
-#pragma GCC diagnostic ignored "-Wpass-failed" /* loops with calls do not vectorise */
-#pragma GCC diagnostic ignored "-Wimplicit-int-float-conversion"
-#endif
-
 #define EW_T float
 #define EW_ID float
 #define EW_CLASS f
