@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "ir/lexer.h"
 #include "ir/number.h"
+#include "ir/registry.h"
 #include "ir/tensor_text.h"
 
 typedef struct printer {
@@ -186,7 +187,21 @@ static bool is_plain_path(const char *name) {
   return strchr(name, '.') != NULL && !(op_domain_length(name) == 7 && strncmp(name, "ai.onnx.", 8) == 0);
 }
 
-/* "Relu", "acme.my_op", or the whole dotted name in quotes; "@version" where it is not the graph's. */
+/* "@version" where it is not the graph's. */
+static void print_version(printer *p, const rlx_node *n, size_t domain) {
+  int graph_version = graph_opset_version(n->graph, n->op_name, domain);
+  if (p->people && n->op) { /* passes leave opset_import behind: say the version where it is not the newest */
+    op_entry *newest = registry_find_op(n->graph->registry, n->op_name, 0);
+    if (newest != n->op) text_printf(p->out, "@%d", n->op->op.version ? n->op->op.version : 1);
+    op_entry_release(newest);
+  } else if (n->opset == INT_MAX) {
+    text_add(p->out, "@newest");
+  } else if (n->opset != graph_version) {
+    text_printf(p->out, "@%d", n->opset);
+  }
+}
+
+/* "Relu", "acme.my_op", or the whole dotted name in quotes. */
 static void print_op(printer *p, const rlx_node *n) {
   const char *name = n->op_name;
   size_t domain = op_domain_length(name);
@@ -196,10 +211,7 @@ static void print_op(printer *p, const rlx_node *n) {
     text_add(p->out, name);
   else
     lexer_print_string(p->out, name, strlen(name));
-  if (n->opset == INT_MAX)
-    text_add(p->out, "@newest");
-  else if (n->opset != graph_opset_version(n->graph, name, domain))
-    text_printf(p->out, "@%d", n->opset);
+  print_version(p, n, domain);
 }
 
 /* A use of v inside g. Where graphs between have a value of the same name, "^" leads out past them. */
