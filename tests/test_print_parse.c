@@ -410,9 +410,12 @@ static void test_dump(void **state) {
   assert_string_equal(dumped.data, "[n] float[?,2] t = Add (x, w)");
   text_finish(&dumped);
   rlx_tensor *large = random_tensor(RLX_FLOAT, 65);
-  rlx_graph_constant(g, "large", large);
+  rlx_value *used = rlx_graph_constant(g, "large", large);
+  rlx_graph_constant(g, "unused", large);
+  rlx_graph_output(g, used, NULL);
   rlx_tensor_destroy(large);
   graph_dump(g, &dumped);
+  assert_null(strstr(dumped.data, "unused"));
   assert_non_null(strstr(dumped.data, "float[65] large = {...}"));
   text_finish(&dumped);
   rlx_graph_destroy(g);

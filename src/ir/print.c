@@ -314,13 +314,16 @@ static void print_constant(printer *p, const rlx_value *v) {
   print_contents(p, v->constant);
 }
 
-/* Constants, and in ONNX's form the types of what the nodes give. */
+/* Constants, and in ONNX's form the types of what the nodes give. People see no constants that nothing uses: passes
+ * leave them behind. */
 static void print_values(printer *p, const rlx_graph *g, int depth) {
   int printed = 0;
+  arena memory = {0};
+  const uint32_t *uses = p->people ? graph_use_counts(g, &memory) : NULL;
   for (size_t i = 0; i < g->values.count; i++) {
     const rlx_value *v = g->values.data[i];
     bool typed = !p->people && v->producer && *v->name && is_known(&v->type) && !typed_as_output(v);
-    if (!v->constant && !typed) continue;
+    if ((!v->constant && !typed) || (uses && !uses[i])) continue;
     if (printed++) text_add(p->out, ",");
     new_line(p, depth + 1);
     if (printed == 1) text_add(p->out, "<");
@@ -330,6 +333,7 @@ static void print_values(printer *p, const rlx_graph *g, int depth) {
       print_typed_name(p, v);
   }
   if (printed) text_add(p->out, ">");
+  arena_finish(&memory);
 }
 
 static void print_graph(printer *p, const rlx_graph *g, int depth) {
