@@ -62,7 +62,7 @@ static rlx_status place_outputs(binder *b) {
     const fact *f = &s->facts[slot];
     if (s->output_done[o]) continue;
     alias_class *c = class_of(b, slot);
-    bool direct = f->produced && f->typed && !f->dynamic && c->owned && c->output < 0 && f->where.kind == PLACE_NONE &&
+    bool direct = f->produced && f->typed && !f->dynamic && c->owned && c->first >= 0 && c->output < 0 && f->where.kind == PLACE_NONE &&
                   c->bytes == type_bytes(&f->type) && f->type.dtype != RLX_STRING;
     if (!direct) {
       if (f->produced) use(b, slot, KEEP);
