@@ -42,7 +42,8 @@ static rlx_status run_on(const pass *p, rlx_graph *g, const target *t, bool *cha
 
 static void dump(const pass *p, const rlx_graph *g) {
   text out = {0};
-  if (graph_print(g, NULL, &out) == RLX_OK && out.data) {
+  graph_dump(g, &out);
+  if (!out.failed) {
     log_line(RLX_LOG_DEBUG, "after pass %s:", p->name);
     log_text(RLX_LOG_DEBUG, out.data);
   }
