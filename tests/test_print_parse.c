@@ -149,15 +149,15 @@ static rlx_graph *graph_of(rlx_tensor *t) {
 
 static rlx_tensor *random_tensor(rlx_dtype dtype, int64_t count) {
   rlx_tensor *t;
-  char text[40];
+  char string[40];
   assert_int_equal(rlx_tensor_create(dtype, 1, &count, &t), RLX_OK);
   unsigned char *bytes = t->data;
   int used = rlx_dtype_bits(dtype) < 8 && count % 2 ? (int)(count * rlx_dtype_bits(dtype) % 8) : 0;
   for (size_t i = 0; i < t->bytes && dtype != RLX_STRING; i++) bytes[i] = (unsigned char)(random_bits() >> 20);
   if (used) bytes[t->bytes - 1] &= (unsigned char)((1 << used) - 1);
   for (int64_t i = 0; i < count && dtype == RLX_STRING; i++) {
-    for (size_t k = 0; k < sizeof text; k++) text[k] = (char)(random_bits() >> 20);
-    assert_int_equal(rlx_tensor_set_string(t, i, text, (size_t)(random_bits() % sizeof text)), RLX_OK);
+    for (size_t k = 0; k < sizeof string; k++) string[k] = (char)(random_bits() >> 20);
+    assert_int_equal(rlx_tensor_set_string(t, i, string, (size_t)(random_bits() % sizeof string)), RLX_OK);
   }
   return t;
 }
@@ -299,6 +299,7 @@ static const bad_text bad_texts[] = {
     {"g () => () { float[2] \"\" = a.b () }", "t:1:14: a type without a name"},
     {"g (float x) => (\"\" = x) { }", "t:1:17: an output without a name"},
     {"g () => () { = a.b <c = g (\"\") => () { }> () }", "t:1:28: an input without a name"},
+    {"g (float x) => (x, y = x, x) { }", "t:1:27: the output 'x' is given twice"},
     {"g (float \"x", "string without an end"},
     {"g (float x) => () { y = Neg (x) ; }", "unexpected character: ;"},
     {"g (float \"\\q\") => () {}", "no such escape: \\q"},
@@ -359,7 +360,7 @@ static void test_short_memory(void **state) {
   rlx_graph *g = NULL;
   rlx_status status = RLX_OUT_OF_MEMORY;
   for (int64_t n = 1; n < 100000 && !g; n++) {
-    mem_inject(n, n % 2);
+    mem_inject(n, (int)(n % 2));
     status = graph_parse(source, size, "t", NULL, NULL, &g);
     mem_inject(0, 0);
     assert_true(status == RLX_OK || status == RLX_OUT_OF_MEMORY);
@@ -409,9 +410,12 @@ static void test_dump(void **state) {
   assert_string_equal(dumped.data, "[n] float[?,2] t = Add (x, w)");
   text_finish(&dumped);
   rlx_tensor *large = random_tensor(RLX_FLOAT, 65);
-  rlx_graph_constant(g, "large", large);
+  rlx_value *used = rlx_graph_constant(g, "large", large);
+  rlx_graph_constant(g, "unused", large);
+  rlx_graph_output(g, used, NULL);
   rlx_tensor_destroy(large);
   graph_dump(g, &dumped);
+  assert_null(strstr(dumped.data, "unused"));
   assert_non_null(strstr(dumped.data, "float[65] large = {...}"));
   text_finish(&dumped);
   rlx_graph_destroy(g);

@@ -92,6 +92,7 @@ static int find_and_run(suite *s, const cli_list *folders) {
 
 static int run(const void *opaque, const cli_list *arguments) {
   suite s = {.set = opaque};
+  cli_shows_info = false; // of hundreds of models
   int code = find_and_run(&s, arguments);
   for (int i = 0; s.results && i < s.cases.count; i++) free(s.results[i].message);
   free(s.results);

@@ -148,11 +148,22 @@ static rlx_status bind_output(parser *p, rlx_graph *g, const output_port *o) {
   return check(g, &o->at);
 }
 
-static rlx_status bind_outputs(parser *p, rlx_graph *g, const output_list *outputs) {
+static rlx_status bind_outputs(parser *p, rlx_graph *g, output_list *outputs) {
   lexer after = p->lex;
-  for (size_t i = 0; i < outputs->count; i++) RLX_TRY(bind_output(p, g, &outputs->data[i]));
+  map names = {0};
+  rlx_status status = RLX_OK;
+  for (size_t i = 0; i < outputs->count && status == RLX_OK; i++) {
+    output_port *o = &outputs->data[i];
+    if (map_get(&names, o->declared.name))
+      status = lexer_fail(&o->at, RLX_INVALID, "the output '%s' is given twice", o->declared.name);
+    else if (!map_put(&names, o->declared.name, o))
+      status = status_no_memory(sizeof o);
+    else
+      status = bind_output(p, g, o);
+  }
+  map_finish(&names);
   p->lex = after;
-  return RLX_OK;
+  return status;
 }
 
 /* ---- nodes ---- */

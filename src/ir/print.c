@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "ir/lexer.h"
 #include "ir/number.h"
+#include "ir/registry.h"
 #include "ir/tensor_text.h"
 
 typedef struct printer {
@@ -186,7 +187,21 @@ static bool is_plain_path(const char *name) {
   return strchr(name, '.') != NULL && !(op_domain_length(name) == 7 && strncmp(name, "ai.onnx.", 8) == 0);
 }
 
-/* "Relu", "acme.my_op", or the whole dotted name in quotes; "@version" where it is not the graph's. */
+/* "@version" where it is not the graph's. */
+static void print_version(printer *p, const rlx_node *n, size_t domain) {
+  int graph_version = graph_opset_version(n->graph, n->op_name, domain);
+  if (p->people && n->op) { /* passes leave opset_import behind: say the version where it is not the newest */
+    op_entry *newest = registry_find_op(n->graph->registry, n->op_name, 0);
+    if (newest != n->op) text_printf(p->out, "@%d", n->op->op.version ? n->op->op.version : 1);
+    op_entry_release(newest);
+  } else if (n->opset == INT_MAX) {
+    text_add(p->out, "@newest");
+  } else if (n->opset != graph_version) {
+    text_printf(p->out, "@%d", n->opset);
+  }
+}
+
+/* "Relu", "acme.my_op", or the whole dotted name in quotes. */
 static void print_op(printer *p, const rlx_node *n) {
   const char *name = n->op_name;
   size_t domain = op_domain_length(name);
@@ -196,10 +211,7 @@ static void print_op(printer *p, const rlx_node *n) {
     text_add(p->out, name);
   else
     lexer_print_string(p->out, name, strlen(name));
-  if (n->opset == INT_MAX)
-    text_add(p->out, "@newest");
-  else if (n->opset != graph_opset_version(n->graph, name, domain))
-    text_printf(p->out, "@%d", n->opset);
+  print_version(p, n, domain);
 }
 
 /* A use of v inside g. Where graphs between have a value of the same name, "^" leads out past them. */
@@ -302,13 +314,16 @@ static void print_constant(printer *p, const rlx_value *v) {
   print_contents(p, v->constant);
 }
 
-/* Constants, and in ONNX's form the types of what the nodes give. */
+/* Constants, and in ONNX's form the types of what the nodes give. People see no constants that nothing uses: passes
+ * leave them behind. */
 static void print_values(printer *p, const rlx_graph *g, int depth) {
   int printed = 0;
+  arena memory = {0};
+  const uint32_t *uses = p->people ? graph_use_counts(g, &memory) : NULL;
   for (size_t i = 0; i < g->values.count; i++) {
     const rlx_value *v = g->values.data[i];
     bool typed = !p->people && v->producer && *v->name && is_known(&v->type) && !typed_as_output(v);
-    if (!v->constant && !typed) continue;
+    if ((!v->constant && !typed) || (uses && !uses[i])) continue;
     if (printed++) text_add(p->out, ",");
     new_line(p, depth + 1);
     if (printed == 1) text_add(p->out, "<");
@@ -318,6 +333,7 @@ static void print_values(printer *p, const rlx_graph *g, int depth) {
       print_typed_name(p, v);
   }
   if (printed) text_add(p->out, ">");
+  arena_finish(&memory);
 }
 
 static void print_graph(printer *p, const rlx_graph *g, int depth) {

@@ -105,18 +105,25 @@ static rlx_status check_inputs(scope *s) {
   return RLX_OK;
 }
 
+static rlx_status check_output(const scope *s, const graph_output *o, map *names) {
+  if (!*o->name) return RLX_FAIL(INVALID, "has no name");
+  if (map_get(names, o->name)) return RLX_FAIL(INVALID, "the name is used twice");
+  if (!map_put(names, o->name, o->value)) return status_no_memory(sizeof *o);
+  RLX_TRY(check_use(s, o->value));
+  if (o->value->graph != s->graph || o->value->is_output) return RLX_OK;
+  return RLX_FAIL(INVALID, "value '%s' is not marked as an output", o->value->name);
+}
+
 static rlx_status check_outputs(const scope *s) {
-  const rlx_graph *g = s->graph;
-  for (size_t i = 0; i < g->outputs.count; i++) {
-    const graph_output *o = &g->outputs.data[i];
-    rlx_status status = *o->name ? check_use(s, o->value) : RLX_FAIL(INVALID, "has no name");
-    if (status == RLX_OK && o->value->graph == g && !o->value->is_output)
-      status = RLX_FAIL(INVALID, "value '%s' is not marked as an output", o->value->name);
-    for (size_t k = 0; k < i && status == RLX_OK; k++)
-      if (strcmp(g->outputs.data[k].name, o->name) == 0) status = RLX_FAIL(INVALID, "the name is used twice");
-    if (status != RLX_OK) return status_prefix(status, "output '%s'", o->name);
+  map names = {0};
+  rlx_status status = RLX_OK;
+  for (size_t i = 0; i < s->graph->outputs.count && status == RLX_OK; i++) {
+    const graph_output *o = &s->graph->outputs.data[i];
+    status = check_output(s, o, &names);
+    if (status != RLX_OK) status_prefix(status, "output '%s'", o->name);
   }
-  return RLX_OK;
+  map_finish(&names);
+  return status;
 }
 
 static rlx_status check_parts(scope *s) {

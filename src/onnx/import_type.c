@@ -16,7 +16,9 @@ static rlx_status dim_read(wire_span message, int64_t *dim, wire_span *symbol) {
   }
   RLX_TRY(r.status);
   if (*dim < RLX_UNKNOWN) return RLX_FAIL(INVALID, "a dim is %lld", (long long)*dim);
-  if (*dim != RLX_UNKNOWN) *symbol = (wire_span){0};
+  // Exporters write "?" for every dim that has no name: those are not one symbol.
+  bool nameless = symbol->size == 1 && symbol->data[0] == '?';
+  if (*dim != RLX_UNKNOWN || nameless) *symbol = (wire_span){0};
   return RLX_OK;
 }
 

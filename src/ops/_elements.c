@@ -40,7 +40,7 @@ rlx_status reduction_parse(const void *context, rlx_string text, reduction *out)
       return RLX_OK;
     }
   if (text.size == 0) {
-    *out = REDUCE_NONE;
+    *out = SCATTER_NONE;
     return RLX_OK;
   }
   return rlx_fail(context, RLX_INVALID, "reduction is \"%.*s\"", (int)(text.size > 64 ? 64 : text.size),
@@ -52,24 +52,24 @@ rlx_status reduction_parse(const void *context, rlx_string text, reduction *out)
     T *to = to_data;                                                                                     \
     const T *from = from_data;                                                                           \
     switch (op) {                                                                                        \
-    case REDUCE_NONE:                                                                                    \
+    case SCATTER_NONE:                                                                                    \
       memcpy(to, from, (size_t)n * sizeof(T));                                                           \
       break;                                                                                             \
-    case REDUCE_ADD:                                                                                     \
+    case SCATTER_ADD:                                                                                     \
       for (int64_t i = 0; i < n; i++)                                                                    \
         to[i] = TYPED_STORE_##D(TYPED_ADD_##K(TYPED_LOAD_##D(to[i]), TYPED_LOAD_##D(from[i])));          \
       break;                                                                                             \
-    case REDUCE_MUL:                                                                                     \
+    case SCATTER_MUL:                                                                                     \
       for (int64_t i = 0; i < n; i++)                                                                    \
         to[i] = TYPED_STORE_##D(TYPED_MUL_##K(TYPED_LOAD_##D(to[i]), TYPED_LOAD_##D(from[i])));          \
       break;                                                                                             \
-    case REDUCE_MAX:                                                                                     \
+    case SCATTER_MAX:                                                                                     \
       for (int64_t i = 0; i < n; i++) {                                                                  \
         C a = TYPED_LOAD_##D(to[i]), b = TYPED_LOAD_##D(from[i]);                                        \
         if (b > a || TYPED_NAN_##K(b)) to[i] = from[i];                                                  \
       }                                                                                                  \
       break;                                                                                             \
-    case REDUCE_MIN:                                                                                     \
+    case SCATTER_MIN:                                                                                     \
       for (int64_t i = 0; i < n; i++) {                                                                  \
         C a = TYPED_LOAD_##D(to[i]), b = TYPED_LOAD_##D(from[i]);                                        \
         if (b < a || TYPED_NAN_##K(b)) to[i] = from[i];                                                  \
@@ -83,7 +83,7 @@ X(BFLOAT16, uint16_t, float, f)
 #undef X
 
 rlx_status reduction_apply(reduction op, rlx_dtype dtype, void *to, const void *from, int64_t n) {
-  if (op == REDUCE_NONE) {
+  if (op == SCATTER_NONE) {
     memcpy(to, from, (size_t)n * dtype_size(dtype));
     return RLX_OK;
   }

@@ -13,7 +13,9 @@ const pass pass_table[] = {
     {"infer", pass_infer, "infer types from what the graph says", true, true},
     {"select", pass_select, "choose a kernel for every node, lowering where that comes first", true, true},
     {"fold", pass_fold, "evaluate nodes whose inputs are constant", false, false},
+    {"fuse", pass_fuse, "make one node of chains and trees of elementwise nodes", false, false},
     {"prune", pass_prune, "drop nodes that nothing uses", false, false},
+    {"layout", pass_layout, "let chains of kernels work in the memory layouts they like", false, false},
     {NULL, NULL, NULL, false, false},
 };
 
@@ -42,7 +44,8 @@ static rlx_status run_on(const pass *p, rlx_graph *g, const target *t, bool *cha
 
 static void dump(const pass *p, const rlx_graph *g) {
   text out = {0};
-  if (graph_print(g, NULL, &out) == RLX_OK && out.data) {
+  graph_dump(g, &out);
+  if (!out.failed) {
     log_line(RLX_LOG_DEBUG, "after pass %s:", p->name);
     log_text(RLX_LOG_DEBUG, out.data);
   }
@@ -57,7 +60,8 @@ rlx_status passes_run(rlx_graph *g, const target *t, const char *disabled, const
     int64_t begin = clock_ns();
     RLX_TRY(run_on(p, g, t, &changed));
     if (debug->switches & DEBUG_TIME)
-      log_line(RLX_LOG_DEBUG, "pass %s: %lld us%s", p->name, (long long)(clock_ns() - begin) / 1000, changed ? ", changed" : "");
+      log_line(RLX_LOG_DEBUG, "pass %s: %lld us%s", p->name, (long long)(clock_ns() - begin) / 1000,
+               changed ? ", changed" : "");
     if ((debug->switches & DEBUG_PRINT) && (!*debug->print_pass || strcmp(debug->print_pass, p->name) == 0)) dump(p, g);
     if (debug->switches & DEBUG_VALIDATE) {
       rlx_status status = graph_validate(g);

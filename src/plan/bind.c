@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "ir/bound.h"
+#include "ir/dtype.h"
 #include "ir/infer.h"
 #include "ir/run_node.h"
 #include "ir/shape.h"
@@ -100,6 +101,8 @@ static const rlx_tensor *value_of(binder *b, uint32_t slot, int depth) {
   const rlx_value *v = slot_value(b->p, slot);
   int input = b->request->previous ? -1 : input_of_slot(b->p, slot);
   if (input >= 0) {
+    /* Contents read here become part of the stage's key: sizes and positions, not data computed on. */
+    if (depth > 0 && !dtype_is_integer(f->type.dtype) && f->type.dtype != RLX_BOOL) return NULL;
     const rlx_tensor *t = read_operand(b, slot, &b->request->inputs[input].operand);
     b->read_inputs[input] |= t != NULL;
     return t;

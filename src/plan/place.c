@@ -62,7 +62,7 @@ static rlx_status place_outputs(binder *b) {
     const fact *f = &s->facts[slot];
     if (s->output_done[o]) continue;
     alias_class *c = class_of(b, slot);
-    bool direct = f->produced && f->typed && !f->dynamic && c->owned && c->output < 0 && f->where.kind == PLACE_NONE &&
+    bool direct = f->produced && f->typed && !f->dynamic && c->owned && c->first >= 0 && c->output < 0 && f->where.kind == PLACE_NONE &&
                   c->bytes == type_bytes(&f->type) && f->type.dtype != RLX_STRING;
     if (!direct) {
       if (f->produced) use(b, slot, KEEP);
@@ -280,7 +280,9 @@ static void fill_operand(binder *b, uint32_t slot, const rlx_value *v, int at) {
   }
   b->s->places[at] = f->where;
   if (f->where.kind == PLACE_FIXED) o->data = f->where.data;
-  if (f->dynamic) b->s->places[at].kind = PLACE_NONE; /* rlx_output_shape gives the address */
+  if (!f->dynamic) return;
+  b->s->places[at].kind = PLACE_NONE; /* rlx_output_shape gives the address */
+  b->s->resets[b->s->reset_count++] = at;
 }
 
 static const rlx_value *hidden_value(const binder *b, uint32_t slot) {
@@ -310,7 +312,8 @@ static rlx_status fill_operands(binder *b) {
   s->operands = arena_array(&s->memory, total, sizeof *s->operands);
   s->places = arena_array(&s->memory, total, sizeof *s->places);
   s->patches = arena_array(&s->memory, total, sizeof *s->patches);
-  if (!s->operands || !s->places || !s->patches) return status_no_memory(total * sizeof *s->operands);
+  s->resets = arena_array(&s->memory, total, sizeof *s->resets);
+  if (!s->operands || !s->places || !s->patches || !s->resets) return status_no_memory(total * sizeof *s->operands);
   for (size_t t = 0; t < b->steps.count; t++) {
     step *st = &b->steps.data[t];
     rlx_status status = fill_step(b, st, s->operand_count);

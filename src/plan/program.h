@@ -102,6 +102,8 @@ typedef struct stage {
   int operand_count;
   patch *patches;
   int patch_count;
+  int *resets;            /* operands of dynamic outputs: they have no address until the kernel asks */
+  int reset_count;
   uint32_t *exports;      /* slots in run memory that later stages use */
   int export_count;
   int64_t run_bytes;      /* run memory */

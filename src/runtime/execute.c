@@ -129,6 +129,7 @@ rlx_status steps_run(run_frame *f) {
   run_state *rs = f->rs;
   for (int i = 0; i < s->patch_count; i++) f->operands[s->patches[i].operand].data = f->slots[s->patches[i].slot].data;
   for (int i = 0; i < s->dynamic_count; i++) f->slots[s->dynamic_slots[i]] = (rlx_operand){0};
+  for (int i = 0; i < s->reset_count; i++) f->operands[s->resets[i]].data = NULL;
   (void)status_fail(RLX_OK, "%s", "");
   bool slow = f->serial || rs->session->debug.switches || rs->session->trace || (rs->options && rs->options->progress);
   if (slow) {
@@ -221,17 +222,56 @@ void *exec_output_shape(rlx_ctx *ctx, int output, int rank, const int64_t *dims)
 
 /* ---- subgraphs ---------------------------------------------------------------------------- */
 
+size_t exec_mark(rlx_ctx *ctx) { return ((run_exec *)ctx->executor)->rs->dynamic.count; }
+
+/* What the caller has taken as its own outputs since (exec_output_shape) stays. */
+static bool in_slots(const run_frame *f, const rlx_tensor *t) {
+  for (int i = 0; i < f->stage->dynamic_count; i++)
+    if (f->slots[f->stage->dynamic_slots[i]].data == t->data) return true;
+  return false;
+}
+
+void exec_release(rlx_ctx *ctx, size_t mark) {
+  run_exec *e = ctx->executor;
+  run_state *rs = e->rs;
+  size_t kept = mark;
+  for (size_t i = mark; i < rs->dynamic.count; i++) {
+    rlx_tensor *t = rs->dynamic.data[i];
+    if (in_slots(e->frame, t)) {
+      rs->dynamic.data[kept++] = t;
+      continue;
+    }
+    (void)session_charge(rs->session, -(int64_t)t->bytes);
+    rlx_tensor_destroy(t);
+  }
+  rs->dynamic.count = kept;
+}
+
 typedef struct call_memory {
   program_input *inputs;
   program_output *outputs;
   rlx_tensor **tensors;
 } call_memory;
 
+/* The subgraph was built for the types it declares. */
+static rlx_status check_argument(const rlx_value *v, const rlx_operand *o) {
+  char a[300], b[300];
+  rlx_type is;
+  type_set(&is, o->dtype, o->rank, o->dims);
+  bool fits = v->type.dtype == o->dtype && (v->type.rank < 0 || v->type.rank == o->rank);
+  for (int d = 0; fits && d < v->type.rank; d++) fits = v->type.dims[d] < 0 || v->type.dims[d] == o->dims[d];
+  if (fits) return RLX_OK;
+  return RLX_FAIL(INVALID, "subgraph input '%s' is %s, given %s", v->name, type_text(&v->type, a, sizeof a), type_text(&is, b, sizeof b));
+}
+
 static rlx_status call_program(run_frame *f, const rlx_ctx *ctx, int index, const rlx_operand *inputs, call_memory *m) {
   const program_node *n = f->stage->steps[ctx->flags].from;
   const program *child = n->children[index];
   size_t own = child->graph->inputs.count;
-  for (size_t i = 0; i < own; i++) m->inputs[i].operand = inputs[i];
+  for (size_t i = 0; i < own; i++) {
+    RLX_TRY(check_argument(child->graph->inputs.data[i], &inputs[i]));
+    m->inputs[i].operand = inputs[i];
+  }
   for (size_t i = 0; i < child->captures.count; i++)
     m->inputs[own + i].operand = ctx->inputs[n->child_captures[index][i]];
   return program_run(f->rs, child, m->inputs, m->outputs, NULL);

@@ -114,6 +114,8 @@ static rlx_status create(run_state *rs, stage *s, bool first, run_frame **out) {
                         .threads = rs->session->threads,
                         .output_shape = exec_output_shape,
                         .call = exec_call,
+                        .mark = exec_mark,
+                        .release = exec_release,
                         .cache = rs->session->cache},
                        rs,
                        f};

@@ -125,6 +125,8 @@ rlx_status frame_get(run_state *rs, stage *s, run_frame *first, run_frame **out)
 void *exec_output_shape(rlx_ctx *ctx, int output, int rank, const int64_t *dims);
 rlx_status exec_call(rlx_ctx *ctx, int index, const rlx_operand *inputs, int input_count, rlx_operand *outputs,
                      int output_count);
+size_t exec_mark(rlx_ctx *ctx);
+void exec_release(rlx_ctx *ctx, size_t mark);
 rlx_status steps_run(run_frame *f);
 
 struct rlx_cancel {

@@ -98,8 +98,8 @@ static bool same_node(const rlx_node *a, const rlx_node *b) {
     if (!same_value(a->outputs[i], b->outputs[i])) return false;
   for (int i = 0; i < a->attr_count; i++)
     if (!same_attr(&a->attrs[i], &b->attrs[i])) {
-      char inner[256];
-      snprintf(inner, sizeof inner, "%s", difference);
+      char inner[480];
+      snprintf(inner, sizeof inner, "%.400s", difference);
       return differ("node '%s': attribute '%s' %s", a->name, a->attrs[i].name, inner);
     }
   return true;

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "backend/cpu/layout.h"
+#include "ir/layout.h"
 #include "base/memory.h"
 #include "ir/bound.h"
 #include "ir/failure.h"
@@ -40,8 +40,12 @@ rlx_node *kernel_node(const char *op, const rlx_type *inputs, int input_count, c
   for (int i = 0; i < input_count; i++) {
     if (inputs[i].rank >= 0) values[i] = rlx_graph_input(*g, NULL, &inputs[i]);
   }
-  rlx_node_desc desc = {.struct_size = sizeof desc, .op = op, .inputs = values, .input_count = input_count,
-                        .attrs = attrs, .attr_count = attr_count};
+  rlx_node_desc desc = {.struct_size = sizeof desc,
+                        .op = op,
+                        .inputs = values,
+                        .input_count = input_count,
+                        .attrs = attrs,
+                        .attr_count = attr_count};
   rlx_node *n = rlx_graph_node(*g, &desc);
   if (n) rlx_graph_output(*g, rlx_node_output(n, 0), NULL);
   if (rlx_graph_finish(*g) != RLX_OK || infer_graph(*g) != RLX_OK) fail_msg("%s: %s", op, rlx_error_message());
@@ -58,8 +62,12 @@ static void *checked(void *p) {
 static void make_operand(rlx_operand *o, const rlx_type *t) {
   int64_t bytes = type_bytes(t);
   assert_true(bytes >= 0);
-  *o = (rlx_operand){.dims = t->dims, .count = shape_count(t->rank, t->dims), .bytes = bytes, .dtype = t->dtype,
-                     .rank = t->rank, .data = checked(mem_aligned(64, (size_t)bytes + 64))};
+  *o = (rlx_operand){.dims = t->dims,
+                     .count = shape_count(t->rank, t->dims),
+                     .bytes = bytes,
+                     .dtype = t->dtype,
+                     .rank = t->rank,
+                     .data = checked(mem_aligned(64, (size_t)bytes + 64))};
   memset(o->data, 0, (size_t)bytes);
 }
 
@@ -111,15 +119,24 @@ static void start(session *s, const kernel_check *check) {
   make_operand(&s->output, s->output_types[0]);
   make_operand(&s->expected, s->output_types[0]);
   for (int64_t k = 0; k < s->output.bytes; k++) ((unsigned char *)s->output.data)[k] = 0xff;
-  s->bound = (struct rlx_bound){.magic = BOUND_MAGIC, .node = n, .inputs = s->input_types, .outputs = s->output_types,
-                                .constants = s->constants, .threads = check->threads};
+  s->bound = (struct rlx_bound){.magic = BOUND_MAGIC,
+                                .node = n,
+                                .inputs = s->input_types,
+                                .outputs = s->output_types,
+                                .constants = s->constants,
+                                .threads = check->threads};
 }
 
 static void expect(session *s) {
   failure first = {0};
   executor_head head = {.failure = &first, .threads = 1};
-  rlx_ctx ctx = {.struct_size = sizeof ctx, .input_count = s->node->input_count, .output_count = 1,
-                 .inputs = s->inputs, .outputs = &s->expected, .params = s->node->params, .node = s->node,
+  rlx_ctx ctx = {.struct_size = sizeof ctx,
+                 .input_count = s->node->input_count,
+                 .output_count = 1,
+                 .inputs = s->inputs,
+                 .outputs = &s->expected,
+                 .params = s->node->params,
+                 .node = s->node,
                  .executor = &head};
   if (s->node->op->op.eval(&ctx) != RLX_OK) fail_msg("eval: %s", first.text);
 }
@@ -161,9 +178,17 @@ static void run_kernel(session *s, const kernel_entry *e, const kernel_check *ch
   void *workspace = checked(mem_aligned(64, (size_t)bytes + 64));
   memset(workspace, 0xff, (size_t)bytes + 64);
   if (k->run_init) assert_int_equal(k->run_init(state, &run_state), RLX_OK);
-  rlx_ctx ctx = {.struct_size = sizeof ctx, .input_count = s->node->input_count, .output_count = 1,
-                 .inputs = s->inputs, .outputs = &s->output, .params = s->node->params, .state = state,
-                 .run_state = run_state, .workspace = workspace, .workspace_bytes = bytes, .node = s->node,
+  rlx_ctx ctx = {.struct_size = sizeof ctx,
+                 .input_count = s->node->input_count,
+                 .output_count = 1,
+                 .inputs = s->inputs,
+                 .outputs = &s->output,
+                 .params = s->node->params,
+                 .state = state,
+                 .run_state = run_state,
+                 .workspace = workspace,
+                 .workspace_bytes = bytes,
+                 .node = s->node,
                  .executor = &head};
   if (e->run(&ctx) != RLX_OK) fail_msg("run: %s", first.text);
   for (int i = 0; i < 64; i++) assert_int_equal(((unsigned char *)workspace)[bytes + i], 0xff);

@@ -12,11 +12,11 @@ int64_t random_int(random_state *r, int64_t low, int64_t high); /* both included
 float random_float(random_state *r);                            /* in [-1, 1) */
 
 typedef struct kernel_check {
-  const char *kernel;  /* its name, "onednn" */
-  uint64_t seed;       /* of the operands */
-  uint64_t constants;  /* bit i: input i is constant, and packed if the kernel packs it */
+  const char *kernel; /* its name, "onednn" */
+  uint64_t seed;      /* of the operands */
+  uint64_t constants; /* bit i: input i is constant, and packed if the kernel packs it */
   int threads;
-  bool in_place;       /* where the kernel's record allows it */
+  bool in_place; /* where the kernel's record allows it */
 } kernel_check;
 
 /* The node's operands lie as its values' layouts say. Returns the largest difference divided by the largest magnitude
