@@ -131,7 +131,7 @@ static void round_trip(const char *ending, uint64_t except) {
   const char *path = test_path(ending);
   for (int dtype = 1; dtype < RLX_DTYPE_COUNT; dtype++) {
     const int64_t dims[] = {2, 3};
-    rlx_tensor *t, *back;
+    rlx_tensor *t, *back = NULL;
     assert_int_equal(rlx_tensor_create((rlx_dtype)dtype, 2, dims, &t), RLX_OK);
     for (size_t i = 0; dtype != RLX_STRING && i < t->bytes; i++) ((uint8_t *)t->data)[i] = dtype == RLX_BOOL ? i & 1 : (uint8_t)(17 * i + 1);
     for (int i = 0; dtype == RLX_STRING && i < 6; i++) assert_int_equal(rlx_tensor_set_string(t, i, "h\xc3\xa9llo", (size_t)i), RLX_OK);
@@ -176,7 +176,7 @@ static void test_npy_header(void **state) {
 
 static void test_files_refused(void **state) {
   (void)state;
-  rlx_tensor *t, *back;
+  rlx_tensor *t, *back = NULL;
   assert_int_not_equal(rlx_tensor_read("/nonexistent/x.pb", &t), RLX_OK);
   assert_int_equal(rlx_tensor_create(RLX_FLOAT, 0, NULL, &t), RLX_OK);
   assert_int_equal(rlx_tensor_write(t, NULL, "x.txt"), RLX_INVALID);

@@ -106,6 +106,8 @@ static const cli_option options[] = {
     CLI_OPTION_OPS(settings),
     CLI_OPTION_POLICY(settings),
     CLI_OPTION_THREADS(settings),
+    CLI_OPTION_PIN(settings),
+    CLI_OPTION_WITHOUT(settings),
     {"--filter", "GLOB", "only cases whose name matches", CLI_TEXT, offsetof(settings, filter), 0, 0, 0},
     {"--jobs", "N", "processes (default: one per core)", CLI_INT, offsetof(settings, jobs), 1, 256, 0},
     {"--timeout", "S", "seconds that a case may take (default 300; 0: any)", CLI_INT, offsetof(settings, timeout), 0,

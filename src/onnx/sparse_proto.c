@@ -71,7 +71,7 @@ static rlx_status position(const sparse_parts *p, const rlx_tensor *indices, int
 
 static rlx_status scatter(const sparse_parts *p, const rlx_tensor *values, const rlx_tensor *indices, rlx_tensor *dense) {
   size_t size = dtype_size(values->dtype);
-  int64_t last = -1, at;
+  int64_t last = -1, at = 0;
   for (int64_t i = 0; i < values->count; i++) {
     RLX_TRY(position(p, indices, dense->count, i, &at));
     if (at <= last) return RLX_FAIL(INVALID, "indices are not ascending at entry %lld", (long long)i);

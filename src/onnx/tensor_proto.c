@@ -223,8 +223,8 @@ static rlx_status open_external(tensor_source *s, wire_span location, mapped_fil
 
 static rlx_status from_external(tensor_source *s, const parts *p, int64_t bytes, rlx_tensor **out) {
   char text[400];
-  int64_t offset, length;
-  mapped_file *file;
+  int64_t offset = 0, length = 0;
+  mapped_file *file = NULL;
   if (p->raw.size || p->typed) return RLX_FAIL(INVALID, "data is both inside and outside the file");
   if (p->location.size == 0) return RLX_FAIL(INVALID, "external data: no location is given");
   RLX_TRY(parse_size(p->offset, "offset", 0, &offset));
@@ -319,7 +319,7 @@ static rlx_status from_typed(tensor_source *s, const parts *p, int64_t count, in
 }
 
 static rlx_status read_parts(tensor_source *s, const parts *p, rlx_tensor **out) {
-  int64_t count, bytes;
+  int64_t count = 0, bytes = 0;
   char text[400];
   RLX_TRY(check_shape(p, &count, &bytes));
   if (p->external) return from_external(s, p, bytes, out);
