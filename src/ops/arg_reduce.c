@@ -147,8 +147,8 @@ typedef void (*arg_fn)(void *arg, int64_t begin, int64_t end);
 static arg_fn arg_of(rlx_dtype dtype) {
   switch (dtype) {
 #define X(D, T, C, K)                                                                                                  \
-  case RLX_##D: return arg_##D;                                                                                        \
-      #include "ir/dtype.def"
+  case RLX_##D: return arg_##D;
+#include "ir/dtype.def"
     X(FLOAT16, uint16_t, float, f)
     X(BFLOAT16, uint16_t, float, f)
 #undef X

@@ -58,8 +58,8 @@ typedef void (*line_fn)(const line *l);
 static line_fn line_of(rlx_dtype dtype) {
   switch (dtype) {
 #define X(D, T, C, K)                                                                                                  \
-  case RLX_##D: return line_##D;                                                                                       \
-      #include "ir/dtype.def"
+  case RLX_##D: return line_##D;
+#include "ir/dtype.def"
     X(FLOAT16, uint16_t, float, f)
     X(BFLOAT16, uint16_t, float, f)
 #undef X

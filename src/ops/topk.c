@@ -116,8 +116,8 @@ typedef void (*topk_fn)(const topk_job *job, int64_t line, int64_t *best);
 static topk_fn topk_of(rlx_dtype dtype) {
   switch (dtype) {
 #define X(D, T, C, K)                                                                                                  \
-  case RLX_##D: return topk_line_##D;                                                                                  \
-      #include "ir/dtype.def"
+  case RLX_##D: return topk_line_##D;
+#include "ir/dtype.def"
     X(FLOAT16, uint16_t, float, f)
     X(BFLOAT16, uint16_t, float, f)
 #undef X

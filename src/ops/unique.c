@@ -88,8 +88,8 @@ typedef int (*compare_fn)(const item_list *l, int64_t a, int64_t b);
 static compare_fn compare_of(rlx_dtype dtype) {
   switch (dtype) {
 #define X(D, T, C, K)                                                                                                  \
-  case RLX_##D: return compare_##D;                                                                                    \
-      #include "ir/dtype.def"
+  case RLX_##D: return compare_##D;
+#include "ir/dtype.def"
     X(FLOAT16, uint16_t, float, f)
     X(BFLOAT16, uint16_t, float, f)
 #undef X
