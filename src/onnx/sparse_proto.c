@@ -43,8 +43,9 @@ static rlx_status check(const sparse_parts *p, const rlx_tensor *values, const r
   if (values->rank != 1 || indices->dtype != RLX_INT64 || (!flat && !coordinates) ||
       indices->dims[0] != values->dims[0]) {
     char v[400], i[400];
-    return RLX_FAIL(INVALID, "values %s and indices %s %s do not fit", dims_text(values->rank, values->dims, v, sizeof v),
-                    rlx_dtype_name(indices->dtype), dims_text(indices->rank, indices->dims, i, sizeof i));
+    return RLX_FAIL(INVALID, "values %s and indices %s %s do not fit",
+                    dims_text(values->rank, values->dims, v, sizeof v), rlx_dtype_name(indices->dtype),
+                    dims_text(indices->rank, indices->dims, i, sizeof i));
   }
   return RLX_OK;
 }
@@ -55,7 +56,8 @@ static rlx_status position(const sparse_parts *p, const rlx_tensor *indices, int
   int64_t at = 0;
   if (indices->rank == 1) {
     at = index[i];
-    if (at < 0 || at >= count) return RLX_FAIL(INVALID, "index %lld is outside %lld elements", (long long)at, (long long)count);
+    if (at < 0 || at >= count)
+      return RLX_FAIL(INVALID, "index %lld is outside %lld elements", (long long)at, (long long)count);
   } else {
     for (int k = 0; k < p->rank; k++) {
       int64_t x = index[i * p->rank + k];
@@ -69,7 +71,8 @@ static rlx_status position(const sparse_parts *p, const rlx_tensor *indices, int
   return RLX_OK;
 }
 
-static rlx_status scatter(const sparse_parts *p, const rlx_tensor *values, const rlx_tensor *indices, rlx_tensor *dense) {
+static rlx_status scatter(const sparse_parts *p, const rlx_tensor *values, const rlx_tensor *indices,
+                          rlx_tensor *dense) {
   size_t size = dtype_size(values->dtype);
   int64_t last = -1, at = 0;
   for (int64_t i = 0; i < values->count; i++) {
