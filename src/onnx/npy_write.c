@@ -66,6 +66,6 @@ rlx_status npy_write(const rlx_tensor *t, wire_writer *w) {
   if (t->dtype == RLX_STRING)
     RLX_TRY(put_strings(t, width, w));
   else
-    wire_add_borrowed(w, t->data, t->bytes);
+    wire_add_borrowed(w, tensor_raw(t), t->bytes);
   return w->failed ? status_no_memory(w->size) : RLX_OK;
 }

@@ -168,14 +168,17 @@ static rlx_status check_bools(const uint8_t *data, size_t size) {
   return RLX_OK;
 }
 
+/* From this size on a tensor that is not aligned in its file stays there all the same: see tensor_pin. */
+enum { LARGE_TENSOR = 1 << 16 };
+
 /* A tensor over exactly the bytes its shape takes: in place, or copied. */
 static rlx_status from_bytes(tensor_source *s, mapped_file *file, const parts *p, wire_span data, rlx_tensor **out) {
   rlx_dtype dtype = (rlx_dtype)p->dtype;
   if (dtype == RLX_STRING) return RLX_FAIL(INVALID, "strings cannot be raw or external data");
   if (dtype == RLX_BOOL) RLX_TRY(check_bools(data.data, data.size));
   size_t size = dtype_size(dtype);
-  size_t align = size > 8 || dtype == RLX_COMPLEX64 ? size / 2 : size;
-  if (file && data.size && (align <= 1 || (uintptr_t)data.data % align == 0)) {
+  bool aligned = size <= 1 || (uintptr_t)data.data % (size > 8 ? 8 : size) == 0;
+  if (file && data.size && (aligned || data.size >= LARGE_TENSOR)) {
     return tensor_from_file(file, data.data, data.size, dtype, (int)p->rank, p->dims, out);
   }
   rlx_tensor *t;

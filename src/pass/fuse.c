@@ -3,10 +3,10 @@
 
 #include "base/text.h"
 #include "ir/dtype.h"
-#include "ir/registry.h"
 #include "ir/shape.h"
 #include "ops/_cast.h"
 #include "ops/_fused.h"
+#include "pass/native.h"
 #include "pass/pass.h"
 
 /* Nodes that become one: `root` gives the result, the others feed it and nothing else. */
@@ -287,21 +287,6 @@ static rlx_status replace(fuser *f, const region *r, build *b, const target *t) 
   return select_node(fused, t);
 }
 
-/* A GPU without a kernel of its own for rlx.fused keeps the nodes it has kernels for. */
-static rlx_status is_native(const target *t, bool *native) {
-  *native = !t->gpu;
-  if (*native) return RLX_OK;
-  kernel_entry **kernels;
-  int count;
-  RLX_TRY(registry_kernels(t->registry, "rlx.fused", 1, t->backends, &kernels, &count));
-  for (int i = 0; i < count; i++) {
-    *native |= kernels[i]->kind == KERNEL_PORTABLE || kernels[i]->kind == KERNEL_RAW;
-    kernel_entry_release(kernels[i]);
-  }
-  mem_free(kernels);
-  return RLX_OK;
-}
-
 static rlx_status fuse_all(fuser *f, const target *t, bool *changed) {
   size_t count = f->g->nodes.count;
   build *b = arena_alloc(&f->memory, sizeof *b);
@@ -328,7 +313,7 @@ static rlx_status fuse_all(fuser *f, const target *t, bool *changed) {
 
 rlx_status pass_fuse(rlx_graph *g, const target *t, bool *changed) {
   bool native;
-  RLX_TRY(is_native(t, &native));
+  RLX_TRY(target_is_native(t, "rlx.fused", 1, &native));
   if (!native) return RLX_OK;
   graph_number(g);
   fuser f = {.g = g};

@@ -105,6 +105,7 @@ void stage_release(stage *s) {
   }
   for (int i = 0; i < s->owned_count; i++) rlx_tensor_destroy(s->owned[i]);
   for (int i = 0; i < s->packed_count; i++) packed_release(s->packed[i]);
+  for (int i = 0; i < s->pinned_count; i++) tensor_unpin(s->pinned[i]);
   if (s->next) stage_set_finish(s->next);
   mem_free(s->next);
   arena_finish(&s->memory);
