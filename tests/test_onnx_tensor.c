@@ -273,11 +273,38 @@ static void test_sparse(void **state) {
   read_bad(&w, true, RLX_INVALID, "do not fit");
 }
 
+/* Large values and indices that lie unaligned in their file. */
+static void test_large_sparse(void **state) {
+  (void)state;
+  enum { COUNT = 20000 };
+  static int64_t indices[COUNT];
+  static float values[COUNT];
+  for (int i = 0; i < COUNT; i++) {
+    indices[i] = 2 * i;
+    values[i] = (float)i;
+  }
+  for (int shift = 0; shift < 8; shift++) {
+    wire_writer sparse = {0}, v = begin_tensor(&"xxxxxxx"[shift], RLX_FLOAT, "20000"),
+                i = begin_tensor("i", RLX_INT64, "20000");
+    wire_put_bytes(&v, TENSOR_RAW_DATA, values, sizeof values);
+    wire_put_bytes(&i, TENSOR_RAW_DATA, indices, sizeof indices);
+    wire_put_message(&sparse, SPARSE_VALUES, &v);
+    wire_put_message(&sparse, SPARSE_INDICES, &i);
+    wire_put_int(&sparse, SPARSE_DIMS, 2 * COUNT);
+    rlx_tensor *t = read_good(&sparse, true);
+    const float *data = t->data;
+    assert_true(data[2 * (COUNT - 1)] == (float)(COUNT - 1) && data[2 * COUNT - 1] == 0.0f);
+    rlx_tensor_destroy(t);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_int32_data),       cmocka_unit_test(test_other_typed_data), cmocka_unit_test(test_strings),
-      cmocka_unit_test(test_empty_and_scalar), cmocka_unit_test(test_in_place),         cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_memory_limit),     cmocka_unit_test(test_sparse),
+      cmocka_unit_test(test_int32_data),   cmocka_unit_test(test_other_typed_data),
+      cmocka_unit_test(test_strings),      cmocka_unit_test(test_empty_and_scalar),
+      cmocka_unit_test(test_in_place),     cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_memory_limit), cmocka_unit_test(test_sparse),
+      cmocka_unit_test(test_large_sparse),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

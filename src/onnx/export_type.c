@@ -74,7 +74,8 @@ static void put_external(exporter *e, wire_writer *w, const rlx_tensor *t) {
   put_entry(w, "length", length);
   wire_put_int(w, TENSOR_DATA_LOCATION, LOCATION_EXTERNAL);
   e->data_size += (int64_t)t->bytes;
-  if (!vector_push(&e->data, (file_part){zeros, padding}) || !vector_push(&e->data, (file_part){tensor_raw(t), t->bytes})) {
+  if (!vector_push(&e->data, (file_part){zeros, padding}) ||
+      !vector_push(&e->data, (file_part){tensor_raw(t), t->bytes})) {
     w->failed = true;
   }
 }
