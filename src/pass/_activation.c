@@ -7,8 +7,9 @@
 
 static bool scalar_constant(const rlx_value *v, float *out) {
   if (!v->constant || v->constant->dtype != RLX_FLOAT || v->constant->count != 1) return false;
-  *out = *(const float *)v->constant->data;
-  return true;
+  const float *data = rlx_tensor_data(v->constant);
+  if (data) *out = *data;
+  return data != NULL;
 }
 
 static float attr_or(const rlx_node *n, const char *name, float otherwise) {

@@ -23,7 +23,7 @@ typedef struct chain {
 
 static const float *floats(const rlx_value *v, int64_t count) {
   const rlx_tensor *t = v ? v->constant : NULL;
-  return t && t->dtype == RLX_FLOAT && t->count == count ? t->data : NULL;
+  return t && t->dtype == RLX_FLOAT && t->count == count ? rlx_tensor_data(t) : NULL;
 }
 
 static rlx_node *last_of(const chain *c) { return c->nodes[c->count - 1]; }
@@ -70,7 +70,7 @@ static const float *channel_constant(const rlx_value *v, int rank, int64_t maps,
     if (i + rank - t->rank != 1 || t->dims[i] != maps) return NULL;
     *step = 1;
   }
-  return t->data;
+  return rlx_tensor_data(t);
 }
 
 static rlx_status fold_constant(rewriter *r, chain *c, rlx_node *n, bool product, bool *done) {
@@ -112,10 +112,11 @@ static rlx_status fold(rewriter *r, chain *c) {
 /* Constants with what was folded: W * scale, B * scale + shift. */
 static rlx_status fold_weights(rewriter *r, const chain *c, rlx_value **w, rlx_value **b) {
   const rlx_tensor *from = c->conv->inputs[1]->constant;
-  const float *bias = floats(rlx_node_input(c->conv, 2), c->maps), *old = from->data;
+  const float *bias = floats(rlx_node_input(c->conv, 2), c->maps), *old = tensor_pin(from);
   rlx_tensor *weights = NULL, *shift = NULL;
-  RLX_TRY(rlx_tensor_create(RLX_FLOAT, from->rank, from->dims, &weights));
-  rlx_status status = rlx_tensor_create(RLX_FLOAT, 1, &c->maps, &shift);
+  if (!old) return status_no_memory(from->bytes);
+  rlx_status status = rlx_tensor_create(RLX_FLOAT, from->rank, from->dims, &weights);
+  if (status == RLX_OK) status = rlx_tensor_create(RLX_FLOAT, 1, &c->maps, &shift);
   if (status == RLX_OK) {
     float *to = weights->data, *add = shift->data;
     int64_t filter = c->maps ? from->count / c->maps : 0;
@@ -125,6 +126,7 @@ static rlx_status fold_weights(rewriter *r, const chain *c, rlx_value **w, rlx_v
     *b = rlx_graph_constant(r->g, NULL, shift);
     if (!*w || !*b) status = rlx_graph_status(r->g);
   }
+  tensor_unpin(from);
   rlx_tensor_destroy(weights);
   rlx_tensor_destroy(shift);
   return status;
