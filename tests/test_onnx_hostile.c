@@ -126,8 +126,10 @@ static void test_allocations(void **state) {
       mem_inject(n, repeat);
       rlx_status status = rlx_graph_load_memory(bytes, size, NULL, &g);
       mem_inject(0, 0);
-      if (status == RLX_OK) rlx_graph_destroy(g);
-      else assert_int_equal(status, RLX_OUT_OF_MEMORY);
+      if (status == RLX_OK)
+        rlx_graph_destroy(g);
+      else
+        assert_int_equal(status, RLX_OUT_OF_MEMORY);
     }
   }
   free(bytes);

@@ -108,24 +108,24 @@ static rlx_status take_apart(wire_span message, parts *p) {
   wire_field f;
   while (wire_next(&r, &f)) {
     switch (f.number) {
-    case TENSOR_DIMS: take_dims(p, &f); break;
-    case TENSOR_DATA_TYPE: p->dtype = wire_int(&f); break;
-    case TENSOR_SEGMENT: p->segmented = true; break;
-    case TENSOR_NAME: p->name = wire_name(&f); break;
-    case TENSOR_RAW_DATA:
-      if (p->has_raw) wire_repeated(&f);
-      p->raw = wire_bytes(&f);
-      p->has_raw = true;
-      break;
-    case TENSOR_EXTERNAL_DATA: RLX_TRY(take_external(p, wire_bytes(&f))); break;
-    case TENSOR_DATA_LOCATION: p->external = wire_int(&f) == LOCATION_EXTERNAL; break;
-    case TENSOR_FLOAT_DATA:
-    case TENSOR_INT32_DATA:
-    case TENSOR_STRING_DATA:
-    case TENSOR_INT64_DATA:
-    case TENSOR_DOUBLE_DATA:
-    case TENSOR_UINT64_DATA: take_typed(p, &f); break;
-    default: break;
+      case TENSOR_DIMS: take_dims(p, &f); break;
+      case TENSOR_DATA_TYPE: p->dtype = wire_int(&f); break;
+      case TENSOR_SEGMENT: p->segmented = true; break;
+      case TENSOR_NAME: p->name = wire_name(&f); break;
+      case TENSOR_RAW_DATA:
+        if (p->has_raw) wire_repeated(&f);
+        p->raw = wire_bytes(&f);
+        p->has_raw = true;
+        break;
+      case TENSOR_EXTERNAL_DATA: RLX_TRY(take_external(p, wire_bytes(&f))); break;
+      case TENSOR_DATA_LOCATION: p->external = wire_int(&f) == LOCATION_EXTERNAL; break;
+      case TENSOR_FLOAT_DATA:
+      case TENSOR_INT32_DATA:
+      case TENSOR_STRING_DATA:
+      case TENSOR_INT64_DATA:
+      case TENSOR_DOUBLE_DATA:
+      case TENSOR_UINT64_DATA: take_typed(p, &f); break;
+      default: break;
     }
   }
   return r.status;
@@ -172,8 +172,7 @@ static rlx_status check_bools(const uint8_t *data, size_t size) {
 enum { LARGE_TENSOR = 1 << 16 };
 
 /* A tensor over exactly the bytes its shape takes: in place, or copied. */
-static rlx_status from_bytes(tensor_source *s, mapped_file *file, const parts *p, wire_span data,
-                             rlx_tensor **out) {
+static rlx_status from_bytes(tensor_source *s, mapped_file *file, const parts *p, wire_span data, rlx_tensor **out) {
   rlx_dtype dtype = (rlx_dtype)p->dtype;
   if (dtype == RLX_STRING) return RLX_FAIL(INVALID, "strings cannot be raw or external data");
   if (dtype == RLX_BOOL) RLX_TRY(check_bools(data.data, data.size));
@@ -242,8 +241,8 @@ static rlx_status from_external(tensor_source *s, const parts *p, int64_t bytes,
   }
   RLX_TRY(open_external(s, p->location, &file));
   if ((uint64_t)offset > file->size || (uint64_t)length > file->size - (uint64_t)offset) {
-    return RLX_FAIL(INVALID, "external data '%.*s': %lld bytes from %lld are past its end at %zu", WIRE_TEXT(p->location),
-                    (long long)length, (long long)offset, file->size);
+    return RLX_FAIL(INVALID, "external data '%.*s': %lld bytes from %lld are past its end at %zu",
+                    WIRE_TEXT(p->location), (long long)length, (long long)offset, file->size);
   }
   wire_span data = {length ? file->data + offset : NULL, (size_t)length};
   return from_bytes(s, s->file ? file : NULL, p, data, out);

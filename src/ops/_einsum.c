@@ -54,8 +54,7 @@ static rlx_status check_output(const void *context, const einsum_equation *e) {
     for (int k = 0; k < e->input[i].count; k++) uses[e->input[i].label[k]]++;
   for (int k = 0; k < e->output.count; k++) {
     int l = e->output.label[k];
-    if (l != EINSUM_ELLIPSIS && !uses[l])
-      return rlx_fail(context, RLX_INVALID, "an output label occurs in no input");
+    if (l != EINSUM_ELLIPSIS && !uses[l]) return rlx_fail(context, RLX_INVALID, "an output label occurs in no input");
     if (outputs[l]++) return rlx_fail(context, RLX_INVALID, "an output label occurs twice");
   }
   return RLX_OK;
@@ -84,9 +83,7 @@ rlx_status einsum_parse(const void *context, rlx_string text, int operands, eins
   return status == RLX_OK ? check_output(context, out) : status;
 }
 
-int einsum_ellipsis_rank(const einsum_term *t, int rank) {
-  return t->has_ellipsis ? rank - (t->count - 1) : 0;
-}
+int einsum_ellipsis_rank(const einsum_term *t, int rank) { return t->has_ellipsis ? rank - (t->count - 1) : 0; }
 
 rlx_status einsum_spell(const void *context, const einsum_term *t, int rank, einsum_dims *out) {
   int ellipsis = einsum_ellipsis_rank(t, rank);
@@ -107,8 +104,10 @@ rlx_status einsum_extents(const void *context, const einsum_dims *terms, const i
   for (int i = 0; i < operands; i++)
     for (int d = 0; d < terms[i].rank; d++) {
       int64_t *known = &extents[terms[i].label[d]], n = dims[i][d];
-      if (*known == -2 || *known == 1) *known = n;
-      else if (*known == RLX_UNKNOWN) *known = n == 1 ? RLX_UNKNOWN : n;
+      if (*known == -2 || *known == 1)
+        *known = n;
+      else if (*known == RLX_UNKNOWN)
+        *known = n == 1 ? RLX_UNKNOWN : n;
       else if (n != RLX_UNKNOWN && n != 1 && n != *known)
         return rlx_fail(context, RLX_INVALID, "a label has extent %lld, in input %d %lld", (long long)*known, i,
                         (long long)n);

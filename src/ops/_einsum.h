@@ -9,7 +9,7 @@ enum { EINSUM_LABELS = 52 + RLX_MAX_RANK, EINSUM_ELLIPSIS = 52, EINSUM_OPERANDS 
 
 /* One operand's term, or the output's. */
 typedef struct einsum_term {
-  int count; /* letters and, if any, the ellipsis */
+  int count;                   /* letters and, if any, the ellipsis */
   int8_t label[EINSUM_LABELS]; /* a letter, or EINSUM_ELLIPSIS for the whole ellipsis */
   bool has_ellipsis;
 } einsum_term;

@@ -15,8 +15,7 @@ static rlx_status det_infer(rlx_infer *ctx) {
   if (x->rank < 2) return rlx_fail(ctx, RLX_INVALID, "input has rank %d", x->rank);
   int64_t rows = x->dims[x->rank - 2], columns = x->dims[x->rank - 1];
   if (rows >= 0 && columns >= 0 && rows != columns)
-    return rlx_fail(ctx, RLX_INVALID, "matrices of %lld × %lld are not square", (long long)rows,
-                    (long long)columns);
+    return rlx_fail(ctx, RLX_INVALID, "matrices of %lld × %lld are not square", (long long)rows, (long long)columns);
   rlx_infer_set(ctx, 0, x->rank - 2, x->dims);
   return RLX_OK;
 }

@@ -13,11 +13,9 @@ typedef struct einsum_params {
   rlx_string equation;
 } einsum_params;
 
-static const rlx_attr_def einsum_attrs[] = {{.name = "equation",
-                                             .kind = RLX_ATTR_STRING,
-                                             .flags = RLX_REQUIRED,
-                                             .offset = offsetof(einsum_params, equation)},
-                                            {0}};
+static const rlx_attr_def einsum_attrs[] = {
+    {.name = "equation", .kind = RLX_ATTR_STRING, .flags = RLX_REQUIRED, .offset = offsetof(einsum_params, equation)},
+    {0}};
 static const rlx_port einsum_inputs[] = {
     {.name = "Inputs", .variable = "T", .dtypes = RLX_SET_NUMBERS, .flags = RLX_VARIADIC, .min_count = 1}, {0}};
 static const rlx_port einsum_outputs[] = {{.name = "Output", .variable = "T", .dtypes = RLX_SET_NUMBERS}, {0}};
@@ -153,8 +151,10 @@ static void sum_rows(rlx_dtype type, void *to, const void *from, int64_t rows, i
       for (int64_t i = 0; i < n; i++) real += ((const double *)from)[r * n + i];
     else
       for (int64_t i = 0; i < n; i++) whole += ((const uint64_t *)from)[r * n + i];
-    if (type == RLX_INT64) ((uint64_t *)to)[r] = whole;
-    else dtype_store(type, to, r, real);
+    if (type == RLX_INT64)
+      ((uint64_t *)to)[r] = whole;
+    else
+      dtype_store(type, to, r, real);
   }
 }
 
@@ -213,24 +213,24 @@ typedef struct product_job {
   int64_t m, n, k;
 } product_job;
 
-#define PRODUCT(T)                                                                                       \
-  static void product_##T(void *arg, int64_t begin, int64_t end) {                                       \
-    const product_job *j = arg;                                                                          \
-    for (int64_t row = begin; row < end; row++) {                                                        \
-      const T *a = (const T *)j->a + row * j->k, *b = (const T *)j->b + row / j->m * j->k * j->n;        \
-      T *restrict c = (T *)j->c + row * j->n;                                                            \
-      if (j->n == 1) {                                                                                   \
-        T sum = 0;                                                                                       \
-        for (int64_t k = 0; k < j->k; k++) sum += a[k] * b[k];                                           \
-        c[0] = sum;                                                                                      \
-        continue;                                                                                        \
-      }                                                                                                  \
-      for (int64_t i = 0; i < j->n; i++) c[i] = 0;                                                       \
-      for (int64_t k = 0; k < j->k; k++, b += j->n) {                                                    \
-        T v = a[k];                                                                                      \
-        for (int64_t i = 0; i < j->n; i++) c[i] += v * b[i];                                             \
-      }                                                                                                  \
-    }                                                                                                    \
+#define PRODUCT(T)                                                                                                     \
+  static void product_##T(void *arg, int64_t begin, int64_t end) {                                                     \
+    const product_job *j = arg;                                                                                        \
+    for (int64_t row = begin; row < end; row++) {                                                                      \
+      const T *a = (const T *)j->a + row * j->k, *b = (const T *)j->b + row / j->m * j->k * j->n;                      \
+      T *restrict c = (T *)j->c + row * j->n;                                                                          \
+      if (j->n == 1) {                                                                                                 \
+        T sum = 0;                                                                                                     \
+        for (int64_t k = 0; k < j->k; k++) sum += a[k] * b[k];                                                         \
+        c[0] = sum;                                                                                                    \
+        continue;                                                                                                      \
+      }                                                                                                                \
+      for (int64_t i = 0; i < j->n; i++) c[i] = 0;                                                                     \
+      for (int64_t k = 0; k < j->k; k++, b += j->n) {                                                                  \
+        T v = a[k];                                                                                                    \
+        for (int64_t i = 0; i < j->n; i++) c[i] += v * b[i];                                                           \
+      }                                                                                                                \
+    }                                                                                                                  \
   }
 PRODUCT(float)
 PRODUCT(double)
@@ -274,12 +274,14 @@ static rlx_status contract(einsum_job *job, part *left, part *right, int next) {
   int64_t size = list_extent(job, &c);
   void *to = take_memory(job, size);
   if (!to) return RLX_OUT_OF_MEMORY;
-  product_job p = {left->data, right->data, to, list_extent(job, &rows), list_extent(job, &columns),
-                   list_extent(job, &inner)};
+  product_job p = {
+      left->data, right->data, to, list_extent(job, &rows), list_extent(job, &columns), list_extent(job, &inner)};
   int64_t grain = 16384 / (p.n * p.k + 1) + 1;
   if (size)
     rlx_parallel_for(job->ctx, list_extent(job, &batch) * p.m, grain,
-                     job->compute == RLX_FLOAT ? product_float : job->compute == RLX_DOUBLE ? product_double : product_uint64_t,
+                     job->compute == RLX_FLOAT    ? product_float
+                     : job->compute == RLX_DOUBLE ? product_double
+                                                  : product_uint64_t,
                      &p);
   mem_free(left->owned);
   part_set(job, left, &c, to);
@@ -299,8 +301,7 @@ static rlx_status einsum_all(einsum_job *job, part *left, part *right) {
   label_list out = {.count = job->s.output.rank};
   memcpy(out.label, job->s.output.label, sizeof out.label);
   if (status == RLX_OK) status = part_pack(job, left, &out);
-  if (status == RLX_OK)
-    convert_run(job->compute, left->data, 0, y->dtype, y->data, 0, y->count, &convert_default);
+  if (status == RLX_OK) convert_run(job->compute, left->data, 0, y->dtype, y->data, 0, y->count, &convert_default);
   return status;
 }
 
@@ -354,8 +355,7 @@ static bool term_has_gradient(const einsum_equation *e, int i) {
 }
 
 /* The gradient of operand i: dy times the other operands, summed to i's labels. */
-static rlx_status einsum_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads,
-                             rlx_value **input_grads) {
+static rlx_status einsum_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads, rlx_value **input_grads) {
   const einsum_params *p = rlx_node_params(n);
   einsum_equation e;
   int count = rlx_node_input_count(n);

@@ -38,8 +38,8 @@ static rlx_status nms_infer(rlx_infer *ctx) {
   const int64_t *b = boxes->dims, *s = scores->dims;
   if (b[2] >= 0 && b[2] != 4) return rlx_fail(ctx, RLX_INVALID, "boxes have %lld numbers, not 4", (long long)b[2]);
   if ((b[0] >= 0 && s[0] >= 0 && b[0] != s[0]) || (b[1] >= 0 && s[2] >= 0 && b[1] != s[2]))
-    return rlx_fail(ctx, RLX_INVALID, "boxes of %lld × %lld do not fit scores of %lld × … × %lld",
-                    (long long)b[0], (long long)b[1], (long long)s[0], (long long)s[2]);
+    return rlx_fail(ctx, RLX_INVALID, "boxes of %lld × %lld do not fit scores of %lld × … × %lld", (long long)b[0],
+                    (long long)b[1], (long long)s[0], (long long)s[2]);
   return RLX_OK;
 }
 
@@ -57,9 +57,7 @@ static box read_box(const float *v, bool center) {
   return b;
 }
 
-static float area(const box *b) {
-  return (b->high[0] - b->low[0]) * (b->high[1] - b->low[1]);
-}
+static float area(const box *b) { return (b->high[0] - b->low[0]) * (b->high[1] - b->low[1]); }
 
 static bool overlaps(const box *a, const box *b, float threshold) {
   float shared = 1;
@@ -102,7 +100,8 @@ static void select_class(nms_job *job, int64_t batch, int64_t class) {
   const float *boxes = job->boxes + batch * job->count * 4;
   int64_t n = 0, kept = 0;
   for (int64_t i = 0; i < job->count; i++)
-    if (scores[i] > job->score || (job->all_scores && scores[i] == scores[i])) job->candidates[n++] = (candidate){scores[i], i};
+    if (scores[i] > job->score || (job->all_scores && scores[i] == scores[i]))
+      job->candidates[n++] = (candidate){scores[i], i};
   qsort(job->candidates, (size_t)n, sizeof *job->candidates, compare_candidates);
   for (int64_t c = 0; c < n && kept < job->most; c++) {
     box b = read_box(boxes + job->candidates[c].index * 4, job->center);
@@ -146,8 +145,10 @@ static rlx_status nms_eval(rlx_ctx *ctx) {
       for (int64_t c = 0; c < job.classes; c++) select_class(&job, b, c);
     int64_t dims[2] = {job.found, 3};
     void *to = rlx_output_shape(ctx, 0, 2, dims);
-    if (!to) status = RLX_OUT_OF_MEMORY;
-    else move_bytes(ctx, to, job.selected, job.found * 3 * (int64_t)sizeof(int64_t));
+    if (!to)
+      status = RLX_OUT_OF_MEMORY;
+    else
+      move_bytes(ctx, to, job.selected, job.found * 3 * (int64_t)sizeof(int64_t));
   }
   mem_free(job.candidates);
   mem_free(job.chosen);

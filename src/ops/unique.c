@@ -19,12 +19,11 @@ static const rlx_attr_def unique_attrs[] = {
     {.name = "sorted", .kind = RLX_ATTR_INT, .offset = offsetof(unique_params, sorted), .default_int = 1},
     {0}};
 static const rlx_port unique_inputs[] = {{.name = "X", .variable = "T", .dtypes = MOVE_WHOLE}, {0}};
-static const rlx_port unique_outputs[] = {
-    {.name = "Y", .variable = "T", .dtypes = MOVE_WHOLE},
-    {.name = "indices", .dtypes = MOVE_INT64, .flags = RLX_OPTIONAL},
-    {.name = "inverse_indices", .dtypes = MOVE_INT64, .flags = RLX_OPTIONAL},
-    {.name = "counts", .dtypes = MOVE_INT64, .flags = RLX_OPTIONAL},
-    {0}};
+static const rlx_port unique_outputs[] = {{.name = "Y", .variable = "T", .dtypes = MOVE_WHOLE},
+                                          {.name = "indices", .dtypes = MOVE_INT64, .flags = RLX_OPTIONAL},
+                                          {.name = "inverse_indices", .dtypes = MOVE_INT64, .flags = RLX_OPTIONAL},
+                                          {.name = "counts", .dtypes = MOVE_INT64, .flags = RLX_OPTIONAL},
+                                          {0}};
 
 static rlx_status unique_infer(rlx_infer *ctx) {
   const unique_params *p = rlx_infer_params(ctx);
@@ -54,19 +53,19 @@ typedef struct item_list {
   int64_t n, width;
 } item_list;
 
-#define X(D, T, C, K)                                                                                    \
-  static int compare_##D(const item_list *l, int64_t a, int64_t b) {                                     \
-    const T *x = (const T *)l->data + a * l->width, *y = (const T *)l->data + b * l->width;              \
-    for (int64_t i = 0; i < l->width; i++) {                                                             \
-      C u = TYPED_LOAD_##D(x[i]), v = TYPED_LOAD_##D(y[i]);                                              \
-      bool un = TYPED_NAN_##K(u), vn = TYPED_NAN_##K(v);                                                 \
-      if (un || vn) {                                                                                    \
-        if (un != vn) return un ? 1 : -1;                                                                \
-        continue;                                                                                        \
-      }                                                                                                  \
-      if (u != v) return u < v ? -1 : 1;                                                                 \
-    }                                                                                                    \
-    return 0;                                                                                            \
+#define X(D, T, C, K)                                                                                                  \
+  static int compare_##D(const item_list *l, int64_t a, int64_t b) {                                                   \
+    const T *x = (const T *)l->data + a * l->width, *y = (const T *)l->data + b * l->width;                            \
+    for (int64_t i = 0; i < l->width; i++) {                                                                           \
+      C u = TYPED_LOAD_##D(x[i]), v = TYPED_LOAD_##D(y[i]);                                                            \
+      bool un = TYPED_NAN_##K(u), vn = TYPED_NAN_##K(v);                                                               \
+      if (un || vn) {                                                                                                  \
+        if (un != vn) return un ? 1 : -1;                                                                              \
+        continue;                                                                                                      \
+      }                                                                                                                \
+      if (u != v) return u < v ? -1 : 1;                                                                               \
+    }                                                                                                                  \
+    return 0;                                                                                                          \
   }
 #include "ir/dtype.def"
 X(FLOAT16, uint16_t, float, f)
@@ -88,16 +87,16 @@ typedef int (*compare_fn)(const item_list *l, int64_t a, int64_t b);
 
 static compare_fn compare_of(rlx_dtype dtype) {
   switch (dtype) {
-#define X(D, T, C, K)                                                                                    \
+#define X(D, T, C, K)                                                                                                  \
   case RLX_##D: return compare_##D;
 #include "ir/dtype.def"
     X(FLOAT16, uint16_t, float, f)
     X(BFLOAT16, uint16_t, float, f)
 #undef X
-  case RLX_COMPLEX64: return compare_FLOAT; /* twice as wide: real part first */
-  case RLX_COMPLEX128: return compare_DOUBLE;
-  case RLX_STRING: return compare_strings;
-  default: return NULL;
+    case RLX_COMPLEX64: return compare_FLOAT; /* twice as wide: real part first */
+    case RLX_COMPLEX128: return compare_DOUBLE;
+    case RLX_STRING: return compare_strings;
+    default: return NULL;
   }
 }
 

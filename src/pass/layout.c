@@ -46,6 +46,12 @@ static void join(uint32_t *set, uint32_t a, uint32_t b) { set[find(set, a)] = fi
 
 static bool local(const layouter *l, const rlx_value *v) { return v && v->graph == l->g && v->id < l->value_count; }
 
+/* The node of the graph that gives v, or NULL. */
+static const rlx_node *producer(const layouter *l, const rlx_value *v) {
+  const rlx_node *n = v->producer;
+  return n && n->id < l->node_count && l->g->nodes.data[n->id] == n ? n : NULL;
+}
+
 /* Bytes with unknown dims taken for 1: only to weigh one choice against another. */
 static int64_t weight(const rlx_value *v) {
   int64_t n = 1;
@@ -221,7 +227,7 @@ static rlx_status mark_fixed(layouter *l) {
   rlx_graph *g = l->g;
   for (size_t i = 0; i < l->value_count; i++) {
     const rlx_value *v = g->values.data[i];
-    l->fixed[i] = !v->producer || !may_move(l, v);
+    l->fixed[i] = !producer(l, v) || !may_move(l, v);
   }
   for (size_t i = 0; i < g->outputs.count; i++) {
     if (local(l, g->outputs.data[i].value)) l->fixed[g->outputs.data[i].value->id] = true;
@@ -240,8 +246,9 @@ static rlx_status mark_fixed(layouter *l) {
 
 /* The layout in which v is stored. */
 static uint32_t stored(layouter *l, const uint32_t *chosen, const rlx_value *v) {
-  if (!local(l, v) || !v->producer) return LAYOUT_ROW_MAJOR;
-  uint32_t out = l->nodes[v->producer->id].out[v->index];
+  const rlx_node *n = local(l, v) ? producer(l, v) : NULL;
+  if (!n) return LAYOUT_ROW_MAJOR;
+  uint32_t out = l->nodes[n->id].out[v->index];
   return out == RLX_SAME_LAYOUT ? chosen[find(l->group, v->id)] : out;
 }
 
