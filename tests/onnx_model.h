@@ -80,8 +80,10 @@ HELPER wire_writer make_type(rlx_dtype dtype, const char *shape) {
   for (const char *s = shape; s && *s;) {
     wire_writer dim = {0};
     size_t size = strcspn(s, ",");
-    if (*s == '-' || (*s >= '0' && *s <= '9')) wire_put_int(&dim, DIM_VALUE, strtoll(s, NULL, 10));
-    else if (*s != '?') wire_put_bytes(&dim, DIM_PARAM, s, size);
+    if (*s == '-' || (*s >= '0' && *s <= '9'))
+      wire_put_int(&dim, DIM_VALUE, strtoll(s, NULL, 10));
+    else if (*s != '?')
+      wire_put_bytes(&dim, DIM_PARAM, s, size);
     wire_put_message(&dims, SHAPE_DIM, &dim);
     s += size + (s[size] == ',');
   }

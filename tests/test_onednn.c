@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "backend/cpu/layout.h"
+#include "ir/layout.h"
 #include "support/kernel.h"
 
 static const double tolerance = 2e-5;

@@ -213,7 +213,13 @@ static rlx_status nothing(rlx_ctx *ctx) { return ctx ? RLX_OK : RLX_INVALID; }
 static void test_registered(void **state) {
   (void)state;
   static const rlx_port ports[] = {{.name = "X"}, {0}};
-  const rlx_op op = {.struct_size = sizeof op, .name = "acme.F", .version = 1, .doc = "d", .inputs = ports, .outputs = ports, .eval = nothing};
+  const rlx_op op = {.struct_size = sizeof op,
+                     .name = "acme.F",
+                     .version = 1,
+                     .doc = "d",
+                     .inputs = ports,
+                     .outputs = ports,
+                     .eval = nothing};
   rlx_registry *registry;
   assert_int_equal(rlx_registry_create(&registry), RLX_OK);
   if (rlx_register_op(registry, &op, 0, NULL) != RLX_OK) fail_msg("%s", rlx_error_message());
@@ -235,7 +241,8 @@ static void test_registered(void **state) {
   rlx_registry_destroy(registry);
 }
 
-static void bad_call(wire_writer *function, const char *inputs, const char *outputs, const char *attr, const char *text) {
+static void bad_call(wire_writer *function, const char *inputs, const char *outputs, const char *attr,
+                     const char *text) {
   wire_writer n = begin_call("acme", "F", inputs, outputs);
   wire_put_string(&n, NODE_NAME, "call");
   if (attr) put_int_attr(&n, attr, 1);
@@ -310,9 +317,9 @@ static void test_explosion(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_names),      cmocka_unit_test(test_attributes), cmocka_unit_test(test_nested),
-      cmocka_unit_test(test_branches),   cmocka_unit_test(test_outputs),    cmocka_unit_test(test_opsets),
-      cmocka_unit_test(test_overloads),  cmocka_unit_test(test_registered), cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_names),     cmocka_unit_test(test_attributes), cmocka_unit_test(test_nested),
+      cmocka_unit_test(test_branches),  cmocka_unit_test(test_outputs),    cmocka_unit_test(test_opsets),
+      cmocka_unit_test(test_overloads), cmocka_unit_test(test_registered), cmocka_unit_test(test_refused),
       cmocka_unit_test(test_explosion),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

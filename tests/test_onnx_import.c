@@ -161,7 +161,11 @@ static void test_constants(void **state) {
   wire_put_message(&n, NODE_ATTRIBUTE, &attr);
   wire_put_message(&g, GRAPH_NODE, &n);
   for (const char *const *name = (const char *const[]){"a", "b", "c", "d", NULL}; *name; name++) {
-    put_value(&g, GRAPH_OUTPUT, *name, (*name)[0] == 'b' ? RLX_FLOAT : (*name)[0] == 'd' ? RLX_STRING : RLX_INT64, NULL);
+    put_value(&g, GRAPH_OUTPUT, *name,
+              (*name)[0] == 'b'   ? RLX_FLOAT
+              : (*name)[0] == 'd' ? RLX_STRING
+                                  : RLX_INT64,
+              NULL);
   }
   wire_writer m = make_model(&g);
   rlx_graph *graph = load_good(&m);
@@ -275,7 +279,8 @@ static void test_subgraphs(void **state) {
   no = make_branch("Relu", "x", "r");
   put_if(&g, &yes, &no);
   m = make_model(&g);
-  load_bad(&m, RLX_INVALID, "node 'choose' (onnx.If): attribute 'then_branch': node 0 (onnx.Relu): input 0 is 'nothing'");
+  load_bad(&m, RLX_INVALID,
+           "node 'choose' (onnx.If): attribute 'then_branch': node 0 (onnx.Relu): input 0 is 'nothing'");
 }
 
 /* A name of a subgraph hides the one outside. */
@@ -366,11 +371,13 @@ static rlx_status load_external(const char *folder, wire_writer *m, rlx_graph **
   return status;
 }
 
-static void external_bad(const char *folder, const char *location, const char *offset, const char *length, const char *text) {
+static void external_bad(const char *folder, const char *location, const char *offset, const char *length,
+                         const char *text) {
   rlx_graph *g;
   wire_writer m = external_model(location, offset, length);
   rlx_status status = load_external(folder, &m, &g);
-  if (status == RLX_OK || !strstr(rlx_error_message(), text) || !strstr(rlx_error_message(), "model.onnx: tensor 'w'")) {
+  if (status == RLX_OK || !strstr(rlx_error_message(), text) ||
+      !strstr(rlx_error_message(), "model.onnx: tensor 'w'")) {
     fail_msg("%s: status %s, message '%s', wanted '%s'", location, rlx_status_name(status), rlx_error_message(), text);
   }
 }
@@ -416,10 +423,18 @@ static void test_external(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_plain),      cmocka_unit_test(test_domains),   cmocka_unit_test(test_order),
-      cmocka_unit_test(test_initializers), cmocka_unit_test(test_optional_operands), cmocka_unit_test(test_constants),
-      cmocka_unit_test(test_attributes), cmocka_unit_test(test_subgraphs), cmocka_unit_test(test_shadowing),
-      cmocka_unit_test(test_types),      cmocka_unit_test(test_opsets),    cmocka_unit_test(test_external),
+      cmocka_unit_test(test_plain),
+      cmocka_unit_test(test_domains),
+      cmocka_unit_test(test_order),
+      cmocka_unit_test(test_initializers),
+      cmocka_unit_test(test_optional_operands),
+      cmocka_unit_test(test_constants),
+      cmocka_unit_test(test_attributes),
+      cmocka_unit_test(test_subgraphs),
+      cmocka_unit_test(test_shadowing),
+      cmocka_unit_test(test_types),
+      cmocka_unit_test(test_opsets),
+      cmocka_unit_test(test_external),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

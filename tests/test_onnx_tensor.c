@@ -234,14 +234,16 @@ static void test_memory_limit(void **state) {
   read_bad(&w, false, RLX_OUT_OF_MEMORY, "memory limit of 1048576");
 }
 
-static wire_writer make_sparse(const char *dims, const char *count, const int64_t *indices, size_t index_count, const char *index_dims) {
+static wire_writer make_sparse(const char *dims, const char *count, const int64_t *indices, size_t index_count,
+                               const char *index_dims) {
   const float values[] = {5.0f, 6.0f};
   wire_writer sparse = {0}, v = begin_tensor("s", RLX_FLOAT, count), i = begin_tensor("i", RLX_INT64, index_dims);
   wire_put_floats(&v, TENSOR_FLOAT_DATA, values, 2);
   wire_put_ints(&i, TENSOR_INT64_DATA, indices, index_count);
   wire_put_message(&sparse, SPARSE_VALUES, &v);
   wire_put_message(&sparse, SPARSE_INDICES, &i);
-  for (const char *s = dims; *s; s += strcspn(s, ","), s += *s == ',') wire_put_int(&sparse, SPARSE_DIMS, strtoll(s, NULL, 10));
+  for (const char *s = dims; *s; s += strcspn(s, ","), s += *s == ',')
+    wire_put_int(&sparse, SPARSE_DIMS, strtoll(s, NULL, 10));
   return sparse;
 }
 
@@ -271,12 +273,38 @@ static void test_sparse(void **state) {
   read_bad(&w, true, RLX_INVALID, "do not fit");
 }
 
+/* Large values and indices that lie unaligned in their file. */
+static void test_large_sparse(void **state) {
+  (void)state;
+  enum { COUNT = 20000 };
+  static int64_t indices[COUNT];
+  static float values[COUNT];
+  for (int i = 0; i < COUNT; i++) {
+    indices[i] = 2 * i;
+    values[i] = (float)i;
+  }
+  for (int shift = 0; shift < 8; shift++) {
+    wire_writer sparse = {0}, v = begin_tensor(&"xxxxxxx"[shift], RLX_FLOAT, "20000"),
+                i = begin_tensor("i", RLX_INT64, "20000");
+    wire_put_bytes(&v, TENSOR_RAW_DATA, values, sizeof values);
+    wire_put_bytes(&i, TENSOR_RAW_DATA, indices, sizeof indices);
+    wire_put_message(&sparse, SPARSE_VALUES, &v);
+    wire_put_message(&sparse, SPARSE_INDICES, &i);
+    wire_put_int(&sparse, SPARSE_DIMS, 2 * COUNT);
+    rlx_tensor *t = read_good(&sparse, true);
+    const float *data = t->data;
+    assert_true(data[2 * (COUNT - 1)] == (float)(COUNT - 1) && data[2 * COUNT - 1] == 0.0f);
+    rlx_tensor_destroy(t);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_int32_data),  cmocka_unit_test(test_other_typed_data),
-      cmocka_unit_test(test_strings),     cmocka_unit_test(test_empty_and_scalar),
-      cmocka_unit_test(test_in_place),    cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_int32_data),   cmocka_unit_test(test_other_typed_data),
+      cmocka_unit_test(test_strings),      cmocka_unit_test(test_empty_and_scalar),
+      cmocka_unit_test(test_in_place),     cmocka_unit_test(test_refused),
       cmocka_unit_test(test_memory_limit), cmocka_unit_test(test_sparse),
+      cmocka_unit_test(test_large_sparse),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* test_onnx_wire.c — the protobuf reader refuses what is cut off or of the wrong kind; the writer's output reads back. */
+/* test_onnx_wire.c — the protobuf reader refuses what is cut off or of the wrong kind; the writer's output reads back.
+ */
 #include "onnx_model.h"
 
 static wire_reader open_bytes(const char *bytes, size_t size) {
@@ -23,18 +24,28 @@ static void test_broken(void **state) {
   expect_failure("\x08", 1, "cut off");
   expect_failure("\x08\x80", 2, "cut off");
   expect_failure("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 12, "longer than 10");
-  expect_failure("\x12\x05" "abcd", 6, "says 5 bytes and 4 remain");
-  expect_failure("\x12\xff\xff\xff\xff\x07" "ab", 8, "says 2147483647 bytes");
+  expect_failure("\x12\x05"
+                 "abcd",
+                 6, "says 5 bytes and 4 remain");
+  expect_failure("\x12\xff\xff\xff\xff\x07"
+                 "ab",
+                 8, "says 2147483647 bytes");
   expect_failure("\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11, "remain");
   expect_failure("\x0d\x01\x02\x03", 4, "cut off");
   expect_failure("\x09\x01\x02\x03\x04\x05\x06\x07", 8, "cut off");
   expect_failure("\x0b\x0c", 2, "wire type 3");
   expect_failure("\x0f", 1, "wire type 7");
   expect_failure("\x02\x00", 2, "field number 0");
-  expect_failure("\x0a\x01" "a", 3, "wire type 2, not 0");
+  expect_failure("\x0a\x01"
+                 "a",
+                 3, "wire type 2, not 0");
   expect_failure("\x10\x01", 2, "wire type 0, not 2");
-  expect_failure("\x1a\x03" "abc", 5, "packs 3 bytes");
-  expect_failure("\x22\x03" "a\0b", 5, "NUL");
+  expect_failure("\x1a\x03"
+                 "abc",
+                 5, "packs 3 bytes");
+  expect_failure("\x22\x03"
+                 "a\0b",
+                 5, "NUL");
 }
 
 static void test_round_trip(void **state) {

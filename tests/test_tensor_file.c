@@ -46,7 +46,8 @@ static void test_npy_versions(void **state) {
   (void)state;
   const float data[] = {1, 2, 3, 4, 5, 6};
   for (int version = 1; version <= 3; version++) {
-    rlx_tensor *t = npy_good(version, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  \n", data, sizeof data);
+    rlx_tensor *t =
+        npy_good(version, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  \n", data, sizeof data);
     assert_int_equal(t->dtype, RLX_FLOAT);
     assert_int_equal(t->rank, 2);
     assert_int_equal(t->dims[1], 3);
@@ -66,7 +67,8 @@ static void test_npy_versions(void **state) {
 
 static void test_npy_big_endian(void **state) {
   (void)state;
-  rlx_tensor *t = npy_good(1, "{'descr': '>i4', 'fortran_order': False, 'shape': (2,), }", "\0\0\0\1\xff\xff\xff\xfe", 8);
+  rlx_tensor *t =
+      npy_good(1, "{'descr': '>i4', 'fortran_order': False, 'shape': (2,), }", "\0\0\0\1\xff\xff\xff\xfe", 8);
   assert_int_equal(((int32_t *)t->data)[0], 1);
   assert_int_equal(((int32_t *)t->data)[1], -2);
   rlx_tensor_destroy(t);
@@ -131,10 +133,12 @@ static void round_trip(const char *ending, uint64_t except) {
   const char *path = test_path(ending);
   for (int dtype = 1; dtype < RLX_DTYPE_COUNT; dtype++) {
     const int64_t dims[] = {2, 3};
-    rlx_tensor *t, *back;
+    rlx_tensor *t, *back = NULL;
     assert_int_equal(rlx_tensor_create((rlx_dtype)dtype, 2, dims, &t), RLX_OK);
-    for (size_t i = 0; dtype != RLX_STRING && i < t->bytes; i++) ((uint8_t *)t->data)[i] = dtype == RLX_BOOL ? i & 1 : (uint8_t)(17 * i + 1);
-    for (int i = 0; dtype == RLX_STRING && i < 6; i++) assert_int_equal(rlx_tensor_set_string(t, i, "h\xc3\xa9llo", (size_t)i), RLX_OK);
+    for (size_t i = 0; dtype != RLX_STRING && i < t->bytes; i++)
+      ((uint8_t *)t->data)[i] = dtype == RLX_BOOL ? i & 1 : (uint8_t)(17 * i + 1);
+    for (int i = 0; dtype == RLX_STRING && i < 6; i++)
+      assert_int_equal(rlx_tensor_set_string(t, i, "h\xc3\xa9llo", (size_t)i), RLX_OK);
     if (dtype == RLX_STRING) assert_int_equal(rlx_tensor_set_string(t, 2, "\xc3\xa9", 2), RLX_OK);
     rlx_status status = rlx_tensor_write(t, "name", path);
     if (except >> dtype & 1) {
@@ -176,7 +180,7 @@ static void test_npy_header(void **state) {
 
 static void test_files_refused(void **state) {
   (void)state;
-  rlx_tensor *t, *back;
+  rlx_tensor *t, *back = NULL;
   assert_int_not_equal(rlx_tensor_read("/nonexistent/x.pb", &t), RLX_OK);
   assert_int_equal(rlx_tensor_create(RLX_FLOAT, 0, NULL, &t), RLX_OK);
   assert_int_equal(rlx_tensor_write(t, NULL, "x.txt"), RLX_INVALID);

@@ -264,7 +264,7 @@ typedef struct rlx_packing {
 } rlx_packing;
 
 /* Layouts a kernel would like, ids of its backend. On entry what the values around have or may get
- * (RLX_ROW_MAJOR: nothing yet, ask for the best); on return what the kernel takes and gives.
+ * (RLX_ROW_MAJOR: nothing yet, ask for the best); the kernel sets every entry to what it takes and gives.
  * RLX_ROW_MAJOR everywhere must also be taken. */
 typedef struct rlx_layouts {
   uint32_t struct_size;

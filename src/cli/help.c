@@ -53,7 +53,7 @@ static int show_command(const cli_command *c, bool json) {
   putchar('\n');
   for (const cli_option *o = c->options; o->name; o++) {
     char *words = cli_format("%s %s", o->name, o->value ? o->value : "");
-    printf("  %-22s %s\n", words, o->help);
+    printf("  %-26s %s\n", words, o->help);
     free(words);
   }
   return CLI_OK;

@@ -55,7 +55,8 @@ static rlx_status put_opsets(exporter *e, wire_writer *w, const rlx_graph *g) {
   if (status == RLX_OK && !graph_opset_version(g, "onnx", 4) && !map_get(&versions, "onnx")) {
     put_opset(w, "onnx", 4, UNSTATED_OPSET); /* a model must have it */
   }
-  for (const int *v; status == RLX_OK && (v = map_next(&versions, &at, &domain));) put_opset(w, domain, strlen(domain), *v);
+  for (const int *v; status == RLX_OK && (v = map_next(&versions, &at, &domain));)
+    put_opset(w, domain, strlen(domain), *v);
   map_finish(&versions);
   return status;
 }
@@ -64,8 +65,10 @@ static const struct {
   const char *key;
   uint32_t field;
 } model_strings[] = {
-    {"onnx.producer_name", MODEL_PRODUCER_NAME}, {"onnx.producer_version", MODEL_PRODUCER_VERSION},
-    {"onnx.domain", MODEL_DOMAIN},               {"onnx.doc_string", MODEL_DOC_STRING},
+    {"onnx.producer_name", MODEL_PRODUCER_NAME},
+    {"onnx.producer_version", MODEL_PRODUCER_VERSION},
+    {"onnx.domain", MODEL_DOMAIN},
+    {"onnx.doc_string", MODEL_DOC_STRING},
 };
 
 static void put_metadata(wire_writer *w, const graph_metadata *m) {
@@ -89,7 +92,8 @@ static rlx_status put_model(exporter *e, wire_writer *w, const rlx_graph *g) {
   return w->failed ? status_no_memory(w->size) : RLX_OK;
 }
 
-static rlx_status write_once(const rlx_graph *g, const char *path, const char *location, int64_t file_bytes, bool *fits) {
+static rlx_status write_once(const rlx_graph *g, const char *path, const char *location, int64_t file_bytes,
+                             bool *fits) {
   exporter e = {.external = location != NULL, .location = location};
   wire_writer w = {0};
   rlx_status status = put_model(&e, &w, g);
@@ -113,6 +117,7 @@ rlx_status onnx_export(const rlx_graph *g, const char *path, int64_t file_bytes)
   const char *location = arena_printf(&memory, "%s.data", slash ? slash + 1 : path);
   rlx_status status = location ? write_once(g, path, location, file_bytes, &fits) : status_no_memory(strlen(path));
   arena_finish(&memory);
-  if (status == RLX_OK && !fits) return RLX_FAIL(UNSUPPORTED, "the graph alone takes more than %lld bytes", (long long)file_bytes);
+  if (status == RLX_OK && !fits)
+    return RLX_FAIL(UNSUPPORTED, "the graph alone takes more than %lld bytes", (long long)file_bytes);
   return status;
 }

@@ -9,11 +9,11 @@
 /* Owned: exporter_finish in export.c. */
 typedef struct exporter {
   arena memory;
-  map used;       /* names taken, in the whole model */
-  map names;      /* address of a value → its name */
-  bool external;  /* weights go to a file of their own */
-  const char *location;        /* its name */
-  VECTOR(file_part) data;      /* its contents, borrowed */
+  map used;               /* names taken, in the whole model */
+  map names;              /* address of a value → its name */
+  bool external;          /* weights go to a file of their own */
+  const char *location;   /* its name */
+  VECTOR(file_part) data; /* its contents, borrowed */
   int64_t data_size;
   int ir_version; /* smallest that has what was written */
   uint64_t counter;

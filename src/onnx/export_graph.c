@@ -52,8 +52,10 @@ static rlx_status put_values(exporter *e, wire_writer *w, const rlx_graph *g) {
     if (!v->constant && !declared) continue;
     const char *name = export_name(e, v);
     if (!name) return status_no_memory(1);
-    if (v->constant) export_tensor(e, w, GRAPH_INITIALIZER, v->constant, name);
-    else RLX_TRY(export_declaration(e, w, GRAPH_VALUE_INFO, name, v));
+    if (v->constant)
+      export_tensor(e, w, GRAPH_INITIALIZER, v->constant, name);
+    else
+      RLX_TRY(export_declaration(e, w, GRAPH_VALUE_INFO, name, v));
   }
   return RLX_OK;
 }

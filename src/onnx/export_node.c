@@ -15,22 +15,22 @@ static void put_list(exporter *e, wire_writer *w, const rlx_attr *a) {
 
 static rlx_status put_value(exporter *e, wire_writer *w, const rlx_attr *a) {
   switch (a->kind) {
-  case RLX_ATTR_FLOAT: wire_put_float(w, ATTRIBUTE_F, a->f); break;
-  case RLX_ATTR_INT: wire_put_int(w, ATTRIBUTE_I, a->i); break;
-  case RLX_ATTR_STRING:
-  case RLX_ATTR_BYTES: wire_put_bytes(w, ATTRIBUTE_S, a->s.data, a->s.size); break;
-  case RLX_ATTR_TENSOR: export_tensor(e, w, ATTRIBUTE_T, a->tensor, NULL); break;
-  case RLX_ATTR_GRAPH: return export_graph(e, w, ATTRIBUTE_G, a->graph);
-  case RLX_ATTR_FLOATS: wire_put_floats(w, ATTRIBUTE_FLOATS, a->floats, a->count); break;
-  case RLX_ATTR_INTS: wire_put_ints(w, ATTRIBUTE_INTS, a->ints, a->count); break;
-  case RLX_ATTR_STRINGS:
-  case RLX_ATTR_TENSORS:
-  case RLX_ATTR_TYPES: put_list(e, w, a); break;
-  case RLX_ATTR_GRAPHS:
-    for (size_t i = 0; i < a->count; i++) RLX_TRY(export_graph(e, w, ATTRIBUTE_GRAPHS, a->graphs[i]));
-    break;
-  case RLX_ATTR_TYPE: export_type(e, w, ATTRIBUTE_TP, a->types, NULL); break;
-  default: return RLX_FAIL(UNSUPPORTED, "attribute '%s': kind %d cannot be written", a->name, (int)a->kind);
+    case RLX_ATTR_FLOAT: wire_put_float(w, ATTRIBUTE_F, a->f); break;
+    case RLX_ATTR_INT: wire_put_int(w, ATTRIBUTE_I, a->i); break;
+    case RLX_ATTR_STRING:
+    case RLX_ATTR_BYTES: wire_put_bytes(w, ATTRIBUTE_S, a->s.data, a->s.size); break;
+    case RLX_ATTR_TENSOR: export_tensor(e, w, ATTRIBUTE_T, a->tensor, NULL); break;
+    case RLX_ATTR_GRAPH: return export_graph(e, w, ATTRIBUTE_G, a->graph);
+    case RLX_ATTR_FLOATS: wire_put_floats(w, ATTRIBUTE_FLOATS, a->floats, a->count); break;
+    case RLX_ATTR_INTS: wire_put_ints(w, ATTRIBUTE_INTS, a->ints, a->count); break;
+    case RLX_ATTR_STRINGS:
+    case RLX_ATTR_TENSORS:
+    case RLX_ATTR_TYPES: put_list(e, w, a); break;
+    case RLX_ATTR_GRAPHS:
+      for (size_t i = 0; i < a->count; i++) RLX_TRY(export_graph(e, w, ATTRIBUTE_GRAPHS, a->graphs[i]));
+      break;
+    case RLX_ATTR_TYPE: export_type(e, w, ATTRIBUTE_TP, a->types, NULL); break;
+    default: return RLX_FAIL(UNSUPPORTED, "attribute '%s': kind %d cannot be written", a->name, (int)a->kind);
   }
   return RLX_OK;
 }

@@ -20,8 +20,10 @@ static void put_shape(wire_writer *w, const rlx_type *type, const char *const *s
   wire_writer shape = {0};
   for (int i = 0; i < type->rank; i++) {
     wire_writer dim = {0};
-    if (type->dims[i] >= 0) wire_put_int(&dim, DIM_VALUE, type->dims[i]);
-    else if (symbols && symbols[i]) wire_put_string(&dim, DIM_PARAM, symbols[i]);
+    if (type->dims[i] >= 0)
+      wire_put_int(&dim, DIM_VALUE, type->dims[i]);
+    else if (symbols && symbols[i])
+      wire_put_string(&dim, DIM_PARAM, symbols[i]);
     wire_put_message(&shape, SHAPE_DIM, &dim);
   }
   wire_put_message(w, TENSOR_TYPE_SHAPE, &shape);
@@ -72,7 +74,8 @@ static void put_external(exporter *e, wire_writer *w, const rlx_tensor *t) {
   put_entry(w, "length", length);
   wire_put_int(w, TENSOR_DATA_LOCATION, LOCATION_EXTERNAL);
   e->data_size += (int64_t)t->bytes;
-  if (!vector_push(&e->data, (file_part){zeros, padding}) || !vector_push(&e->data, (file_part){t->data, t->bytes})) {
+  if (!vector_push(&e->data, (file_part){zeros, padding}) ||
+      !vector_push(&e->data, (file_part){tensor_raw(t), t->bytes})) {
     w->failed = true;
   }
 }

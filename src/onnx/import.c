@@ -19,8 +19,10 @@ static const struct {
   uint32_t field;
   const char *key;
 } model_strings[] = {
-    {MODEL_PRODUCER_NAME, "onnx.producer_name"}, {MODEL_PRODUCER_VERSION, "onnx.producer_version"},
-    {MODEL_DOMAIN, "onnx.domain"},               {MODEL_DOC_STRING, "onnx.doc_string"},
+    {MODEL_PRODUCER_NAME, "onnx.producer_name"},
+    {MODEL_PRODUCER_VERSION, "onnx.producer_version"},
+    {MODEL_DOMAIN, "onnx.domain"},
+    {MODEL_DOC_STRING, "onnx.doc_string"},
 };
 
 wire_span domain_name(wire_span domain) {
@@ -89,17 +91,17 @@ static rlx_status take_apart(importer *im, rlx_graph *g, wire_span message, mode
   bool room = true;
   while (room && wire_next(&r, &f)) {
     switch (f.number) {
-    case MODEL_IR_VERSION: p->ir_version = wire_int(&f); break;
-    case MODEL_GRAPH:
-      if (p->has_graph) wire_repeated(&f);
-      p->graph = wire_bytes(&f);
-      p->has_graph = true;
-      break;
-    case MODEL_OPSET_IMPORT: room = vector_push(&p->opsets, wire_bytes(&f)); break;
-    case MODEL_FUNCTIONS: room = vector_push(&p->functions, wire_bytes(&f)); break;
-    case MODEL_METADATA_PROPS: RLX_TRY(read_metadata(im, g, wire_bytes(&f))); break;
-    case MODEL_TRAINING_INFO: log_line(RLX_LOG_WARN, "the model's training information is left out"); break;
-    default: RLX_TRY(add_model_string(im, g, &f)); break;
+      case MODEL_IR_VERSION: p->ir_version = wire_int(&f); break;
+      case MODEL_GRAPH:
+        if (p->has_graph) wire_repeated(&f);
+        p->graph = wire_bytes(&f);
+        p->has_graph = true;
+        break;
+      case MODEL_OPSET_IMPORT: room = vector_push(&p->opsets, wire_bytes(&f)); break;
+      case MODEL_FUNCTIONS: room = vector_push(&p->functions, wire_bytes(&f)); break;
+      case MODEL_METADATA_PROPS: RLX_TRY(read_metadata(im, g, wire_bytes(&f))); break;
+      case MODEL_TRAINING_INFO: log_line(RLX_LOG_WARN, "the model's training information is left out"); break;
+      default: RLX_TRY(add_model_string(im, g, &f)); break;
     }
   }
   if (!room) return status_no_memory(message.size);

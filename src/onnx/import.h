@@ -6,7 +6,7 @@
 #include "onnx/tensor_proto.h"
 
 enum {
-  MAX_LEVELS = 64,         /* graphs and function calls inside one another, and types */
+  MAX_LEVELS = 64,          /* graphs and function calls inside one another, and types */
   MAX_INLINED = 1000 * 1000 /* nodes that function calls may expand to, in all */
 };
 
@@ -23,13 +23,13 @@ typedef struct function {
 typedef struct importer {
   tensor_source source;
   const rlx_registry *registry;
-  arena memory;       /* strings of the functions */
+  arena memory; /* strings of the functions */
   VECTOR(function *) functions;
   map function_names; /* function.name → function */
   int level;
-  int open_calls;     /* function calls being expanded */
-  int64_t inlined;    /* nodes made while there were any */
-  bool node_named;    /* the failure's text names the node already */
+  int open_calls;  /* function calls being expanded */
+  int64_t inlined; /* nodes made while there were any */
+  bool node_named; /* the failure's text names the node already */
 } importer;
 
 /* An attribute that a call gives to its function. */
@@ -52,10 +52,10 @@ typedef struct scope {
   struct scope *outer; /* names are also found there; NULL: of the main graph, and of a function's body */
   const call *call;    /* the call whose body this lies in; NULL: none */
   rlx_graph *graph;
-  map names;           /* rlx_value of this scope, or scope_absent */
-  map bound;           /* a body's: output names whose values the caller has made */
-  const char *prefix;  /* "" outside of functions */
-  const char *origin;  /* name of the outermost calling node; NULL outside of functions */
+  map names;          /* rlx_value of this scope, or scope_absent */
+  map bound;          /* a body's: output names whose values the caller has made */
+  const char *prefix; /* "" outside of functions */
+  const char *origin; /* name of the outermost calling node; NULL outside of functions */
 } scope;
 
 /* The value of an optional parameter that the call leaves out. */

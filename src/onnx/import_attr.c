@@ -50,14 +50,14 @@ static void take_value(attr_parts *p, const wire_field *f) {
   if (p->field && p->field != f->number) p->second = f->number;
   p->field = f->number;
   switch (kind) {
-  case RLX_ATTR_FLOAT: p->f = wire_float(f); break;
-  case RLX_ATTR_INT: p->i = wire_int(f); break;
-  case RLX_ATTR_FLOATS: p->count += wire_count(f, WIRE_FLOATS); break;
-  case RLX_ATTR_INTS: p->count += wire_count(f, WIRE_INTS); break;
-  default:
-    p->bytes = wire_bytes(f);
-    p->count++;
-    break;
+    case RLX_ATTR_FLOAT: p->f = wire_float(f); break;
+    case RLX_ATTR_INT: p->i = wire_int(f); break;
+    case RLX_ATTR_FLOATS: p->count += wire_count(f, WIRE_FLOATS); break;
+    case RLX_ATTR_INTS: p->count += wire_count(f, WIRE_INTS); break;
+    default:
+      p->bytes = wire_bytes(f);
+      p->count++;
+      break;
   }
 }
 
@@ -67,10 +67,10 @@ static rlx_status take_apart(wire_span message, attr_parts *p) {
   wire_field f;
   while (wire_next(&r, &f)) {
     switch (f.number) {
-    case ATTRIBUTE_NAME: p->name = wire_name(&f); break;
-    case ATTRIBUTE_TYPE: p->type = wire_int(&f); break;
-    case ATTRIBUTE_REF_ATTR_NAME: p->reference = wire_name(&f); break;
-    default: take_value(p, &f); break;
+      case ATTRIBUTE_NAME: p->name = wire_name(&f); break;
+      case ATTRIBUTE_TYPE: p->type = wire_int(&f); break;
+      case ATTRIBUTE_REF_ATTR_NAME: p->reference = wire_name(&f); break;
+      default: take_value(p, &f); break;
     }
   }
   return r.status;
@@ -90,10 +90,12 @@ static rlx_status find_kind(const attr_parts *p, rlx_attr_kind *out) {
   if (p->type == 0 && !p->field) return RLX_FAIL(INVALID, "has no value");
   rlx_attr_kind kind = p->type ? (rlx_attr_kind)p->type : kind_of_field(p->field);
   if (p->field && p->field != kind_fields[kind]) {
-    return RLX_FAIL(INVALID, "is said to be of kind %d, and has a value of kind %d", (int)kind, (int)kind_of_field(p->field));
+    return RLX_FAIL(INVALID, "is said to be of kind %d, and has a value of kind %d", (int)kind,
+                    (int)kind_of_field(p->field));
   }
   /* Numbers, strings and lists that are zero or empty may be left out of the file. */
-  bool needed = kind == RLX_ATTR_TENSOR || kind == RLX_ATTR_GRAPH || kind == RLX_ATTR_SPARSE_TENSOR || kind == RLX_ATTR_TYPE;
+  bool needed =
+      kind == RLX_ATTR_TENSOR || kind == RLX_ATTR_GRAPH || kind == RLX_ATTR_SPARSE_TENSOR || kind == RLX_ATTR_TYPE;
   if (needed && !p->field) return RLX_FAIL(INVALID, "has no value");
   *out = kind;
   return RLX_OK;
@@ -137,11 +139,11 @@ static rlx_status read_entry(scope *s, rlx_graph *parent, wire_span bytes, rlx_a
   tensor_source *source = &s->importer->source;
   size_t i = out->count;
   switch (out->kind) {
-  case RLX_ATTR_STRINGS: RLX_TRY(read_string(s, bytes, &((rlx_string *)list)[i])); break;
-  case RLX_ATTR_TENSORS: RLX_TRY(tensor_proto_read(source, bytes, NULL, &((rlx_tensor **)list)[i])); break;
-  case RLX_ATTR_SPARSE_TENSORS: RLX_TRY(sparse_proto_read(source, bytes, NULL, &((rlx_tensor **)list)[i])); break;
-  case RLX_ATTR_GRAPHS: RLX_TRY(import_subgraph(s, parent, bytes, &((rlx_graph **)list)[i])); break;
-  default: RLX_TRY(type_read(bytes, 0, &((rlx_type *)list)[i], NULL)); break;
+    case RLX_ATTR_STRINGS: RLX_TRY(read_string(s, bytes, &((rlx_string *)list)[i])); break;
+    case RLX_ATTR_TENSORS: RLX_TRY(tensor_proto_read(source, bytes, NULL, &((rlx_tensor **)list)[i])); break;
+    case RLX_ATTR_SPARSE_TENSORS: RLX_TRY(sparse_proto_read(source, bytes, NULL, &((rlx_tensor **)list)[i])); break;
+    case RLX_ATTR_GRAPHS: RLX_TRY(import_subgraph(s, parent, bytes, &((rlx_graph **)list)[i])); break;
+    default: RLX_TRY(type_read(bytes, 0, &((rlx_type *)list)[i], NULL)); break;
   }
   out->count++;
   return RLX_OK;
@@ -152,10 +154,14 @@ static rlx_status read_list(scope *s, rlx_graph *parent, arena *scratch, const a
   bool strings = out->kind == RLX_ATTR_STRINGS, types = out->kind == RLX_ATTR_TYPES;
   size_t size = strings ? sizeof(rlx_string) : types ? sizeof(rlx_type) : sizeof(void *);
   RLX_TRY(list_room(s, scratch, p->count, size, &list));
-  if (strings) out->strings = list;
-  else if (types) out->types = list;
-  else if (out->kind == RLX_ATTR_GRAPHS) out->graphs = list;
-  else out->tensors = list;
+  if (strings)
+    out->strings = list;
+  else if (types)
+    out->types = list;
+  else if (out->kind == RLX_ATTR_GRAPHS)
+    out->graphs = list;
+  else
+    out->tensors = list;
   wire_reader r = wire_open(p->message, "AttributeProto");
   wire_field f;
   while (wire_next(&r, &f)) {
@@ -174,24 +180,22 @@ static rlx_status read_type(scope *s, arena *scratch, wire_span bytes, rlx_attr 
 static rlx_status read_value(scope *s, rlx_graph *parent, arena *scratch, const attr_parts *p, rlx_attr *out) {
   tensor_source *source = &s->importer->source;
   switch (out->kind) {
-  case RLX_ATTR_FLOAT: out->f = p->f; return RLX_OK;
-  case RLX_ATTR_INT: out->i = p->i; return RLX_OK;
-  case RLX_ATTR_STRING: return read_string(s, p->bytes, &out->s);
-  case RLX_ATTR_TENSOR: return tensor_proto_read(source, p->bytes, NULL, &out->tensor);
-  case RLX_ATTR_SPARSE_TENSOR: return sparse_proto_read(source, p->bytes, NULL, &out->tensor);
-  case RLX_ATTR_GRAPH: return import_subgraph(s, parent, p->bytes, &out->graph);
-  case RLX_ATTR_TYPE: return read_type(s, scratch, p->bytes, out);
-  case RLX_ATTR_FLOATS:
-  case RLX_ATTR_INTS: return read_numbers(s, scratch, p, out);
-  default: return read_list(s, parent, scratch, p, out);
+    case RLX_ATTR_FLOAT: out->f = p->f; return RLX_OK;
+    case RLX_ATTR_INT: out->i = p->i; return RLX_OK;
+    case RLX_ATTR_STRING: return read_string(s, p->bytes, &out->s);
+    case RLX_ATTR_TENSOR: return tensor_proto_read(source, p->bytes, NULL, &out->tensor);
+    case RLX_ATTR_SPARSE_TENSOR: return sparse_proto_read(source, p->bytes, NULL, &out->tensor);
+    case RLX_ATTR_GRAPH: return import_subgraph(s, parent, p->bytes, &out->graph);
+    case RLX_ATTR_TYPE: return read_type(s, scratch, p->bytes, out);
+    case RLX_ATTR_FLOATS:
+    case RLX_ATTR_INTS: return read_numbers(s, scratch, p, out);
+    default: return read_list(s, parent, scratch, p, out);
   }
 }
 
 /* Dense tensors stand for sparse ones from here on. */
 static rlx_attr_kind dense_kind(rlx_attr_kind kind) {
-  return kind == RLX_ATTR_SPARSE_TENSOR    ? RLX_ATTR_TENSOR
-         : kind == RLX_ATTR_SPARSE_TENSORS ? RLX_ATTR_TENSORS
-                                           : kind;
+  return kind == RLX_ATTR_SPARSE_TENSOR ? RLX_ATTR_TENSOR : kind == RLX_ATTR_SPARSE_TENSORS ? RLX_ATTR_TENSORS : kind;
 }
 
 static rlx_status read_here(scope *s, rlx_graph *parent, arena *scratch, const attr_parts *p, rlx_attr *out) {
@@ -232,14 +236,15 @@ rlx_status attr_read(scope *s, rlx_graph *parent, arena *scratch, wire_span mess
   RLX_TRY(take_apart(message, &p));
   RLX_TRY(name_copy(scratch, p.name, &name));
   *present = true;
-  rlx_status status = p.name.size == 0 ? RLX_FAIL(INVALID, "an attribute has no name")
+  rlx_status status = p.name.size == 0   ? RLX_FAIL(INVALID, "an attribute has no name")
                       : p.reference.size ? read_reference(s, parent, scratch, &p, out, present)
                                          : read_here(s, parent, scratch, &p, out);
   if (status != RLX_OK) return status_prefix(status, "attribute '%s'", name);
   out->name = name;
   if (*present && p.type && p.reference.size && out->kind != dense_kind((rlx_attr_kind)p.type)) {
     attr_finish(out);
-    return RLX_FAIL(INVALID, "attribute '%s' is of kind %d, and what it refers to of kind %d", name, (int)p.type, (int)out->kind);
+    return RLX_FAIL(INVALID, "attribute '%s' is of kind %d, and what it refers to of kind %d", name, (int)p.type,
+                    (int)out->kind);
   }
   return RLX_OK;
 }

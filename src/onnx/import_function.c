@@ -38,19 +38,19 @@ static rlx_status take_apart(importer *im, wire_span message, function *fn) {
   bool room = true;
   while (room && wire_next(&r, &f)) {
     switch (f.number) {
-    case FUNCTION_NAME: name = wire_name(&f); break;
-    case FUNCTION_DOMAIN: domain = wire_name(&f); break;
-    case FUNCTION_OVERLOAD: overload = wire_name(&f); break;
-    case FUNCTION_INPUT: room = vector_push(&fn->inputs, wire_name(&f)); break;
-    case FUNCTION_OUTPUT: room = vector_push(&fn->outputs, wire_name(&f)); break;
-    case FUNCTION_ATTRIBUTE: room = vector_push(&fn->attributes, wire_name(&f)); break;
-    case FUNCTION_ATTRIBUTE_PROTO: room = vector_push(&fn->defaults, wire_bytes(&f)); break;
-    case FUNCTION_NODE: room = vector_push(&fn->nodes, wire_bytes(&f)); break;
-    case FUNCTION_OPSET_IMPORT:
-      RLX_TRY(opset_read(wire_bytes(&f), &im->memory, &opset));
-      room = vector_push(&fn->opsets, opset);
-      break;
-    default: break;
+      case FUNCTION_NAME: name = wire_name(&f); break;
+      case FUNCTION_DOMAIN: domain = wire_name(&f); break;
+      case FUNCTION_OVERLOAD: overload = wire_name(&f); break;
+      case FUNCTION_INPUT: room = vector_push(&fn->inputs, wire_name(&f)); break;
+      case FUNCTION_OUTPUT: room = vector_push(&fn->outputs, wire_name(&f)); break;
+      case FUNCTION_ATTRIBUTE: room = vector_push(&fn->attributes, wire_name(&f)); break;
+      case FUNCTION_ATTRIBUTE_PROTO: room = vector_push(&fn->defaults, wire_bytes(&f)); break;
+      case FUNCTION_NODE: room = vector_push(&fn->nodes, wire_bytes(&f)); break;
+      case FUNCTION_OPSET_IMPORT:
+        RLX_TRY(opset_read(wire_bytes(&f), &im->memory, &opset));
+        room = vector_push(&fn->opsets, opset);
+        break;
+      default: break;
     }
   }
   RLX_TRY(r.status);
@@ -189,7 +189,8 @@ static rlx_status copy_outputs(scope *s, scope *body, const node_parts *p, const
     wire_span name = f->outputs.data[i];
     rlx_value *made = map_get_bytes(&body->names, name.data, name.size);
     if (!v || made == v) continue;
-    if (!made || made == &scope_absent) return RLX_FAIL(INVALID, "output '%.*s' of the function has no value", WIRE_TEXT(name));
+    if (!made || made == &scope_absent)
+      return RLX_FAIL(INVALID, "output '%.*s' of the function has no value", WIRE_TEXT(name));
     RLX_TRY(scope_copy_value(body, made, v));
   }
   return RLX_OK;
@@ -215,7 +216,8 @@ static rlx_status expand(scope *s, const node_parts *p, call *c, argument *argum
   const char *prefix = label ? arena_printf(memory, "%s%s/", s->prefix, label) : NULL;
   if (!prefix) return status_no_memory(p->name.size);
   RLX_TRY(budget_take(&s->importer->source.budget, (int64_t)(strlen(prefix) + p->name.size + 32)));
-  scope body = {.importer = s->importer, .call = c, .graph = s->graph, .prefix = prefix, .origin = s->origin ? s->origin : label};
+  scope body = {
+      .importer = s->importer, .call = c, .graph = s->graph, .prefix = prefix, .origin = s->origin ? s->origin : label};
   rlx_status status = bind_inputs(s, &body, p, f);
   if (status == RLX_OK) status = bind_outputs(s, &body, p, f);
   if (status == RLX_OK) status = import_nodes(&body, &f->nodes);

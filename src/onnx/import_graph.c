@@ -27,14 +27,14 @@ static rlx_status take_apart(wire_span message, graph_parts *p) {
   bool room = true;
   while (room && wire_next(&r, &f)) {
     switch (f.number) {
-    case GRAPH_NAME: p->name = wire_name(&f); break;
-    case GRAPH_NODE: room = vector_push(&p->nodes, wire_bytes(&f)); break;
-    case GRAPH_INITIALIZER: room = vector_push(&p->initializers, wire_bytes(&f)); break;
-    case GRAPH_SPARSE_INITIALIZER: room = vector_push(&p->sparse, wire_bytes(&f)); break;
-    case GRAPH_INPUT: room = vector_push(&p->inputs, wire_bytes(&f)); break;
-    case GRAPH_OUTPUT: room = vector_push(&p->outputs, wire_bytes(&f)); break;
-    case GRAPH_VALUE_INFO: room = vector_push(&p->declarations, wire_bytes(&f)); break;
-    default: break;
+      case GRAPH_NAME: p->name = wire_name(&f); break;
+      case GRAPH_NODE: room = vector_push(&p->nodes, wire_bytes(&f)); break;
+      case GRAPH_INITIALIZER: room = vector_push(&p->initializers, wire_bytes(&f)); break;
+      case GRAPH_SPARSE_INITIALIZER: room = vector_push(&p->sparse, wire_bytes(&f)); break;
+      case GRAPH_INPUT: room = vector_push(&p->inputs, wire_bytes(&f)); break;
+      case GRAPH_OUTPUT: room = vector_push(&p->outputs, wire_bytes(&f)); break;
+      case GRAPH_VALUE_INFO: room = vector_push(&p->declarations, wire_bytes(&f)); break;
+      default: break;
     }
   }
   return room ? r.status : status_no_memory(message.size);
@@ -81,7 +81,8 @@ static rlx_status add_inputs(scope *s, const span_list *list) {
     v->is_input = true;
     if (!vector_push(&g->inputs, v)) return status_no_memory(sizeof v);
   }
-  if (constants) log_line(RLX_LOG_INFO, "graph '%s': %zu inputs have initializers and are constants", g->name, constants);
+  if (constants)
+    log_line(RLX_LOG_INFO, "graph '%s': %zu inputs have initializers and are constants", g->name, constants);
   return RLX_OK;
 }
 
@@ -102,7 +103,8 @@ static rlx_status add_output(scope *s, const declaration *d) {
   if (d->name.size == 0) return RLX_FAIL(INVALID, "output %zu has no name", g->outputs.count);
   rlx_value *v = scope_find(s, d->name);
   if (!v || v == &scope_absent) return RLX_FAIL(INVALID, "output '%.*s' is not defined", WIRE_TEXT(d->name));
-  if (v->is_output && v->graph == g && !g->parent) return RLX_FAIL(INVALID, "output '%.*s' is listed twice", WIRE_TEXT(d->name));
+  if (v->is_output && v->graph == g && !g->parent)
+    return RLX_FAIL(INVALID, "output '%.*s' is listed twice", WIRE_TEXT(d->name));
   if (v->graph != g || v->is_output) {
     const char *name = graph_fresh_name(g, v->name);
     rlx_value *copy = name ? graph_value(g, name) : NULL;
@@ -197,7 +199,12 @@ rlx_status import_subgraph(scope *outer, rlx_graph *parent, wire_span message, r
   RLX_TRY(budget_take(&im->source.budget, 4096));
   rlx_graph *g;
   RLX_TRY(graph_create(im->registry, parent, &g));
-  scope s = {.importer = im, .outer = outer, .call = outer->call, .graph = g, .prefix = outer->prefix, .origin = outer->origin};
+  scope s = {.importer = im,
+             .outer = outer,
+             .call = outer->call,
+             .graph = g,
+             .prefix = outer->prefix,
+             .origin = outer->origin};
   im->level++;
   rlx_status status = import_graph(&s, message);
   im->level--;

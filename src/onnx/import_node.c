@@ -18,14 +18,14 @@ static rlx_status take_apart(wire_span message, node_parts *p) {
   bool room = true;
   while (room && wire_next(&r, &f)) {
     switch (f.number) {
-    case NODE_INPUT: room = vector_push(&p->inputs, wire_name(&f)); break;
-    case NODE_OUTPUT: room = vector_push(&p->outputs, wire_name(&f)); break;
-    case NODE_ATTRIBUTE: room = vector_push(&p->attributes, wire_bytes(&f)); break;
-    case NODE_NAME: p->name = wire_name(&f); break;
-    case NODE_OP_TYPE: p->op_type = wire_name(&f); break;
-    case NODE_DOMAIN: p->domain = wire_name(&f); break;
-    case NODE_OVERLOAD: p->overload = wire_name(&f); break;
-    default: break;
+      case NODE_INPUT: room = vector_push(&p->inputs, wire_name(&f)); break;
+      case NODE_OUTPUT: room = vector_push(&p->outputs, wire_name(&f)); break;
+      case NODE_ATTRIBUTE: room = vector_push(&p->attributes, wire_bytes(&f)); break;
+      case NODE_NAME: p->name = wire_name(&f); break;
+      case NODE_OP_TYPE: p->op_type = wire_name(&f); break;
+      case NODE_DOMAIN: p->domain = wire_name(&f); break;
+      case NODE_OVERLOAD: p->overload = wire_name(&f); break;
+      default: break;
     }
   }
   if (!room) return status_no_memory(message.size);
@@ -82,8 +82,10 @@ static rlx_status find_inputs(scope *s, const node_parts *p, rlx_value **inputs)
 static rlx_status find_outputs(scope *s, const node_parts *p, rlx_value **outputs) {
   for (size_t i = 0; i < p->outputs.count; i++) {
     wire_span name = p->outputs.data[i];
-    if (name.size == 0) RLX_TRY(scope_add(s, name, &outputs[i]));
-    else outputs[i] = map_get_bytes(&s->names, name.data, name.size);
+    if (name.size == 0)
+      RLX_TRY(scope_add(s, name, &outputs[i]));
+    else
+      outputs[i] = map_get_bytes(&s->names, name.data, name.size);
   }
   return RLX_OK;
 }
@@ -120,7 +122,8 @@ static rlx_status set_constant(scope *s, const rlx_attr *attrs, size_t count, rl
 static rlx_status add_node(scope *s, const node_parts *p, arena *scratch, const rlx_attr *attrs, size_t count) {
   rlx_value **inputs = arena_array(scratch, p->inputs.count, sizeof *inputs);
   rlx_value **outputs = arena_array(scratch, p->outputs.count, sizeof *outputs);
-  char *name = arena_printf(scratch, "%s%.*s", s->prefix, (int)p->name.size, p->name.size ? (const char *)p->name.data : "");
+  char *name =
+      arena_printf(scratch, "%s%.*s", s->prefix, (int)p->name.size, p->name.size ? (const char *)p->name.data : "");
   if (!inputs || !outputs || !name) return status_no_memory(16 * (p->inputs.count + p->outputs.count));
   RLX_TRY(find_inputs(s, p, inputs));
   RLX_TRY(find_outputs(s, p, outputs));
@@ -143,7 +146,8 @@ static rlx_status import_plain(scope *s, const node_parts *p) {
   arena scratch = {0};
   size_t count = 0;
   rlx_attr *attrs = arena_array(&scratch, p->attributes.count, sizeof *attrs);
-  rlx_status status = attrs ? read_attrs(s, p, &scratch, attrs, &count) : status_no_memory(p->attributes.count * sizeof *attrs);
+  rlx_status status =
+      attrs ? read_attrs(s, p, &scratch, attrs, &count) : status_no_memory(p->attributes.count * sizeof *attrs);
   if (status == RLX_OK) status = add_node(s, p, &scratch, attrs, count);
   for (size_t i = 0; i < count; i++) attr_finish(&attrs[i]);
   arena_finish(&scratch);
@@ -152,7 +156,8 @@ static rlx_status import_plain(scope *s, const node_parts *p) {
 
 rlx_status import_node(scope *s, const node_parts *p) {
   if (p->inputs.count > INT32_MAX || p->outputs.count > INT32_MAX || p->attributes.count > 0xffff) {
-    return RLX_FAIL(UNSUPPORTED, "%zu inputs, %zu outputs, %zu attributes", p->inputs.count, p->outputs.count, p->attributes.count);
+    return RLX_FAIL(UNSUPPORTED, "%zu inputs, %zu outputs, %zu attributes", p->inputs.count, p->outputs.count,
+                    p->attributes.count);
   }
   RLX_TRY(count_cost(s, p));
   const function *f;

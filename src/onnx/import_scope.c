@@ -68,6 +68,7 @@ rlx_status scope_add_node(scope *s, const rlx_node_desc *desc, rlx_value *const 
 }
 
 rlx_status scope_copy_value(scope *s, rlx_value *from, rlx_value *to) {
-  rlx_node_desc desc = {.struct_size = sizeof desc, .op = "onnx.Identity", .inputs = &from, .input_count = 1, .output_count = 1};
+  rlx_node_desc desc = {
+      .struct_size = sizeof desc, .op = "onnx.Identity", .inputs = &from, .input_count = 1, .output_count = 1};
   return scope_add_node(s, &desc, &to);
 }

@@ -75,17 +75,17 @@ rlx_status type_read(wire_span message, int level, rlx_type *type, wire_span *sy
   type_unknown(type, RLX_UNDEFINED);
   while (wire_next(&r, &f)) {
     switch (f.number) {
-    case TYPE_TENSOR: RLX_TRY(tensor_type_read(wire_bytes(&f), type, symbols)); break;
-    case TYPE_SEQUENCE:
-      RLX_TRY(element_type_read(wire_bytes(&f), ELEMENT_TYPE, RLX_KIND_SEQUENCE, level, type));
-      break;
-    case TYPE_OPTIONAL:
-      RLX_TRY(element_type_read(wire_bytes(&f), ELEMENT_TYPE, RLX_KIND_OPTIONAL, level, type));
-      break;
-    case TYPE_MAP: RLX_TRY(element_type_read(wire_bytes(&f), MAP_VALUE_TYPE, RLX_KIND_MAP, level, type)); break;
-    case TYPE_SPARSE_TENSOR: return RLX_FAIL(UNSUPPORTED, "sparse tensors as values");
-    case TYPE_OPAQUE: return RLX_FAIL(UNSUPPORTED, "opaque types");
-    default: break;
+      case TYPE_TENSOR: RLX_TRY(tensor_type_read(wire_bytes(&f), type, symbols)); break;
+      case TYPE_SEQUENCE:
+        RLX_TRY(element_type_read(wire_bytes(&f), ELEMENT_TYPE, RLX_KIND_SEQUENCE, level, type));
+        break;
+      case TYPE_OPTIONAL:
+        RLX_TRY(element_type_read(wire_bytes(&f), ELEMENT_TYPE, RLX_KIND_OPTIONAL, level, type));
+        break;
+      case TYPE_MAP: RLX_TRY(element_type_read(wire_bytes(&f), MAP_VALUE_TYPE, RLX_KIND_MAP, level, type)); break;
+      case TYPE_SPARSE_TENSOR: return RLX_FAIL(UNSUPPORTED, "sparse tensors as values");
+      case TYPE_OPAQUE: return RLX_FAIL(UNSUPPORTED, "opaque types");
+      default: break;
     }
   }
   return r.status;

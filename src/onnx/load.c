@@ -53,7 +53,8 @@ rlx_status rlx_graph_load_memory(const void *data, size_t size, const rlx_load_o
   mapped_file *file;
   RLX_TRY(copy_options(options, &o));
   if (o.memory_limit && size > (uint64_t)o.memory_limit) {
-    return RLX_FAIL(OUT_OF_MEMORY, "memory: %zu bytes are past the memory limit of %lld", size, (long long)o.memory_limit);
+    return RLX_FAIL(OUT_OF_MEMORY, "memory: %zu bytes are past the memory limit of %lld", size,
+                    (long long)o.memory_limit);
   }
   RLX_TRY(mapped_file_copy(data, size, &file));
   rlx_status status = load(file, "memory", NULL, &o, out);

@@ -80,7 +80,8 @@ static rlx_status read_shape(cursor *c, header *h) {
 
 static rlx_status read_entry(cursor *c, header *h) {
   char key[32];
-  if (!read_quoted(c, key, sizeof key) || !accept(c, ":")) return RLX_FAIL(MALFORMED, "npy: the header is no dictionary");
+  if (!read_quoted(c, key, sizeof key) || !accept(c, ":"))
+    return RLX_FAIL(MALFORMED, "npy: the header is no dictionary");
   if (strcmp(key, "descr") == 0 && !h->has_descr) {
     h->has_descr = true;
     if (!read_quoted(c, h->descr, sizeof h->descr)) return RLX_FAIL(UNSUPPORTED, "npy: 'descr' is not a plain type");
@@ -89,7 +90,8 @@ static rlx_status read_entry(cursor *c, header *h) {
   if (strcmp(key, "fortran_order") == 0 && !h->has_order) {
     h->has_order = true;
     h->fortran = accept(c, "True");
-    if (!h->fortran && !accept(c, "False")) return RLX_FAIL(MALFORMED, "npy: 'fortran_order' is neither True nor False");
+    if (!h->fortran && !accept(c, "False"))
+      return RLX_FAIL(MALFORMED, "npy: 'fortran_order' is neither True nor False");
     return RLX_OK;
   }
   if (strcmp(key, "shape") == 0 && !h->has_shape) return read_shape(c, h);

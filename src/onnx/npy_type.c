@@ -8,11 +8,10 @@ static const struct {
   rlx_dtype dtype;
   size_t size, unit;
 } types[] = {
-    {"f4", RLX_FLOAT, 4, 4},        {"f8", RLX_DOUBLE, 8, 8},      {"f2", RLX_FLOAT16, 2, 2},
-    {"i1", RLX_INT8, 1, 1},         {"i2", RLX_INT16, 2, 2},       {"i4", RLX_INT32, 4, 4},
-    {"i8", RLX_INT64, 8, 8},        {"u1", RLX_UINT8, 1, 1},       {"u2", RLX_UINT16, 2, 2},
-    {"u4", RLX_UINT32, 4, 4},       {"u8", RLX_UINT64, 8, 8},      {"b1", RLX_BOOL, 1, 1},
-    {"c8", RLX_COMPLEX64, 8, 4},    {"c16", RLX_COMPLEX128, 16, 8},
+    {"f4", RLX_FLOAT, 4, 4},     {"f8", RLX_DOUBLE, 8, 8},       {"f2", RLX_FLOAT16, 2, 2}, {"i1", RLX_INT8, 1, 1},
+    {"i2", RLX_INT16, 2, 2},     {"i4", RLX_INT32, 4, 4},        {"i8", RLX_INT64, 8, 8},   {"u1", RLX_UINT8, 1, 1},
+    {"u2", RLX_UINT16, 2, 2},    {"u4", RLX_UINT32, 4, 4},       {"u8", RLX_UINT64, 8, 8},  {"b1", RLX_BOOL, 1, 1},
+    {"c8", RLX_COMPLEX64, 8, 4}, {"c16", RLX_COMPLEX128, 16, 8},
 };
 
 static bool parse_string_type(const char *name, bool big_endian, npy_type *out) {

@@ -63,7 +63,9 @@ rlx_status npy_write(const rlx_tensor *t, wire_writer *w) {
   size_t width;
   RLX_TRY(describe(t, descr, sizeof descr, &width));
   put_header(t, descr, w);
-  if (t->dtype == RLX_STRING) RLX_TRY(put_strings(t, width, w));
-  else wire_add_borrowed(w, t->data, t->bytes);
+  if (t->dtype == RLX_STRING)
+    RLX_TRY(put_strings(t, width, w));
+  else
+    wire_add_borrowed(w, tensor_raw(t), t->bytes);
   return w->failed ? status_no_memory(w->size) : RLX_OK;
 }

@@ -43,22 +43,30 @@ static rlx_status check(const sparse_parts *p, const rlx_tensor *values, const r
   if (values->rank != 1 || indices->dtype != RLX_INT64 || (!flat && !coordinates) ||
       indices->dims[0] != values->dims[0]) {
     char v[400], i[400];
-    return RLX_FAIL(INVALID, "values %s and indices %s %s do not fit", dims_text(values->rank, values->dims, v, sizeof v),
-                    rlx_dtype_name(indices->dtype), dims_text(indices->rank, indices->dims, i, sizeof i));
+    return RLX_FAIL(INVALID, "values %s and indices %s %s do not fit",
+                    dims_text(values->rank, values->dims, v, sizeof v), rlx_dtype_name(indices->dtype),
+                    dims_text(indices->rank, indices->dims, i, sizeof i));
   }
   return RLX_OK;
 }
 
+/* Both tensors may lie unaligned in the file. */
+static int64_t index_at(const rlx_tensor *indices, int64_t i) {
+  int64_t index;
+  memcpy(&index, (const char *)tensor_raw(indices) + (size_t)i * sizeof index, sizeof index);
+  return index;
+}
+
 /* Position of value i in the dense tensor. */
 static rlx_status position(const sparse_parts *p, const rlx_tensor *indices, int64_t count, int64_t i, int64_t *out) {
-  const int64_t *index = indices->data;
   int64_t at = 0;
   if (indices->rank == 1) {
-    at = index[i];
-    if (at < 0 || at >= count) return RLX_FAIL(INVALID, "index %lld is outside %lld elements", (long long)at, (long long)count);
+    at = index_at(indices, i);
+    if (at < 0 || at >= count)
+      return RLX_FAIL(INVALID, "index %lld is outside %lld elements", (long long)at, (long long)count);
   } else {
     for (int k = 0; k < p->rank; k++) {
-      int64_t x = index[i * p->rank + k];
+      int64_t x = index_at(indices, i * p->rank + k);
       if (x < 0 || x >= p->dims[k]) {
         return RLX_FAIL(INVALID, "index %lld is outside dim %d of %lld", (long long)x, k, (long long)p->dims[k]);
       }
@@ -69,13 +77,14 @@ static rlx_status position(const sparse_parts *p, const rlx_tensor *indices, int
   return RLX_OK;
 }
 
-static rlx_status scatter(const sparse_parts *p, const rlx_tensor *values, const rlx_tensor *indices, rlx_tensor *dense) {
+static rlx_status scatter(const sparse_parts *p, const rlx_tensor *values, const rlx_tensor *indices,
+                          rlx_tensor *dense) {
   size_t size = dtype_size(values->dtype);
-  int64_t last = -1, at;
+  int64_t last = -1, at = 0;
   for (int64_t i = 0; i < values->count; i++) {
     RLX_TRY(position(p, indices, dense->count, i, &at));
     if (at <= last) return RLX_FAIL(INVALID, "indices are not ascending at entry %lld", (long long)i);
-    memcpy((char *)dense->data + (size_t)at * size, (const char *)values->data + (size_t)i * size, size);
+    memcpy((char *)dense->data + (size_t)at * size, (const char *)tensor_raw(values) + (size_t)i * size, size);
     last = at;
   }
   return RLX_OK;

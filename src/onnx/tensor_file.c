@@ -35,7 +35,7 @@ static bool ends_with(const char *s, const char *end) {
 rlx_status rlx_tensor_write(const rlx_tensor *t, const char *name, const char *path) {
   wire_writer w = {0};
   rlx_status status = RLX_OK;
-  if (!t->data) return RLX_FAIL(UNSUPPORTED, "%s: the tensor is not in the host's memory", path);
+  if (!tensor_raw(t)) return RLX_FAIL(UNSUPPORTED, "%s: the tensor is not in the host's memory", path);
   if (ends_with(path, ".npy")) {
     status = npy_write(t, &w);
   } else if (ends_with(path, ".pb")) {

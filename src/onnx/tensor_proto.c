@@ -108,24 +108,24 @@ static rlx_status take_apart(wire_span message, parts *p) {
   wire_field f;
   while (wire_next(&r, &f)) {
     switch (f.number) {
-    case TENSOR_DIMS: take_dims(p, &f); break;
-    case TENSOR_DATA_TYPE: p->dtype = wire_int(&f); break;
-    case TENSOR_SEGMENT: p->segmented = true; break;
-    case TENSOR_NAME: p->name = wire_name(&f); break;
-    case TENSOR_RAW_DATA:
-      if (p->has_raw) wire_repeated(&f);
-      p->raw = wire_bytes(&f);
-      p->has_raw = true;
-      break;
-    case TENSOR_EXTERNAL_DATA: RLX_TRY(take_external(p, wire_bytes(&f))); break;
-    case TENSOR_DATA_LOCATION: p->external = wire_int(&f) == LOCATION_EXTERNAL; break;
-    case TENSOR_FLOAT_DATA:
-    case TENSOR_INT32_DATA:
-    case TENSOR_STRING_DATA:
-    case TENSOR_INT64_DATA:
-    case TENSOR_DOUBLE_DATA:
-    case TENSOR_UINT64_DATA: take_typed(p, &f); break;
-    default: break;
+      case TENSOR_DIMS: take_dims(p, &f); break;
+      case TENSOR_DATA_TYPE: p->dtype = wire_int(&f); break;
+      case TENSOR_SEGMENT: p->segmented = true; break;
+      case TENSOR_NAME: p->name = wire_name(&f); break;
+      case TENSOR_RAW_DATA:
+        if (p->has_raw) wire_repeated(&f);
+        p->raw = wire_bytes(&f);
+        p->has_raw = true;
+        break;
+      case TENSOR_EXTERNAL_DATA: RLX_TRY(take_external(p, wire_bytes(&f))); break;
+      case TENSOR_DATA_LOCATION: p->external = wire_int(&f) == LOCATION_EXTERNAL; break;
+      case TENSOR_FLOAT_DATA:
+      case TENSOR_INT32_DATA:
+      case TENSOR_STRING_DATA:
+      case TENSOR_INT64_DATA:
+      case TENSOR_DOUBLE_DATA:
+      case TENSOR_UINT64_DATA: take_typed(p, &f); break;
+      default: break;
     }
   }
   return r.status;
@@ -168,15 +168,17 @@ static rlx_status check_bools(const uint8_t *data, size_t size) {
   return RLX_OK;
 }
 
+/* From this size on a tensor that is not aligned in its file stays there all the same: see tensor_pin. */
+enum { LARGE_TENSOR = 1 << 16 };
+
 /* A tensor over exactly the bytes its shape takes: in place, or copied. */
-static rlx_status from_bytes(tensor_source *s, mapped_file *file, const parts *p, wire_span data,
-                             rlx_tensor **out) {
+static rlx_status from_bytes(tensor_source *s, mapped_file *file, const parts *p, wire_span data, rlx_tensor **out) {
   rlx_dtype dtype = (rlx_dtype)p->dtype;
   if (dtype == RLX_STRING) return RLX_FAIL(INVALID, "strings cannot be raw or external data");
   if (dtype == RLX_BOOL) RLX_TRY(check_bools(data.data, data.size));
   size_t size = dtype_size(dtype);
-  size_t align = size > 8 || dtype == RLX_COMPLEX64 ? size / 2 : size;
-  if (file && data.size && (align <= 1 || (uintptr_t)data.data % align == 0)) {
+  bool aligned = size <= 1 || (uintptr_t)data.data % (size > 8 ? 8 : size) == 0;
+  if (file && data.size && (aligned || data.size >= LARGE_TENSOR)) {
     return tensor_from_file(file, data.data, data.size, dtype, (int)p->rank, p->dims, out);
   }
   rlx_tensor *t;
@@ -223,8 +225,8 @@ static rlx_status open_external(tensor_source *s, wire_span location, mapped_fil
 
 static rlx_status from_external(tensor_source *s, const parts *p, int64_t bytes, rlx_tensor **out) {
   char text[400];
-  int64_t offset, length;
-  mapped_file *file;
+  int64_t offset = 0, length = 0;
+  mapped_file *file = NULL;
   if (p->raw.size || p->typed) return RLX_FAIL(INVALID, "data is both inside and outside the file");
   if (p->location.size == 0) return RLX_FAIL(INVALID, "external data: no location is given");
   RLX_TRY(parse_size(p->offset, "offset", 0, &offset));
@@ -239,8 +241,8 @@ static rlx_status from_external(tensor_source *s, const parts *p, int64_t bytes,
   }
   RLX_TRY(open_external(s, p->location, &file));
   if ((uint64_t)offset > file->size || (uint64_t)length > file->size - (uint64_t)offset) {
-    return RLX_FAIL(INVALID, "external data '%.*s': %lld bytes from %lld are past its end at %zu", WIRE_TEXT(p->location),
-                    (long long)length, (long long)offset, file->size);
+    return RLX_FAIL(INVALID, "external data '%.*s': %lld bytes from %lld are past its end at %zu",
+                    WIRE_TEXT(p->location), (long long)length, (long long)offset, file->size);
   }
   wire_span data = {length ? file->data + offset : NULL, (size_t)length};
   return from_bytes(s, s->file ? file : NULL, p, data, out);
@@ -319,7 +321,7 @@ static rlx_status from_typed(tensor_source *s, const parts *p, int64_t count, in
 }
 
 static rlx_status read_parts(tensor_source *s, const parts *p, rlx_tensor **out) {
-  int64_t count, bytes;
+  int64_t count = 0, bytes = 0;
   char text[400];
   RLX_TRY(check_shape(p, &count, &bytes));
   if (p->external) return from_external(s, p, bytes, out);

@@ -11,7 +11,7 @@ void tensor_proto_put_head(wire_writer *w, const rlx_tensor *t, const char *name
 void tensor_proto_put(wire_writer *w, const rlx_tensor *t, const char *name) {
   tensor_proto_put_head(w, t, name);
   if (t->dtype != RLX_STRING) {
-    wire_put_borrowed(w, TENSOR_RAW_DATA, t->data, t->bytes);
+    wire_put_borrowed(w, TENSOR_RAW_DATA, tensor_raw(t), t->bytes);
     return;
   }
   const rlx_string *strings = t->data;

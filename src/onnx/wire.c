@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 
-#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "tensor data is used as it lies in the file, which is little-endian"
 #endif
 
@@ -26,8 +26,8 @@ __attribute__((format(printf, 2, 3))) static bool fail(wire_reader *r, const cha
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    r->status = RLX_FAIL(MALFORMED, "%s: %s at byte %zu of %zu", r->message, what,
-                         (size_t)(r->at - r->start), (size_t)(r->end - r->start));
+    r->status = RLX_FAIL(MALFORMED, "%s: %s at byte %zu of %zu", r->message, what, (size_t)(r->at - r->start),
+                         (size_t)(r->end - r->start));
   }
   r->at = r->end;
   return false;
@@ -65,24 +65,24 @@ bool wire_next(wire_reader *r, wire_field *f) {
   *f = (wire_field){.number = (uint32_t)(tag >> 3), .type = (wire_type)(tag & 7), .from = r};
   const uint8_t *begin = r->at;
   switch (f->type) {
-  case WIRE_VARINT:
-    if (!read_varint(r, &f->value)) return false;
-    break;
-  case WIRE_FIXED64:
-    if (!read_fixed(r, 8, &f->value)) return false;
-    break;
-  case WIRE_FIXED32:
-    if (!read_fixed(r, 4, &f->value)) return false;
-    break;
-  case WIRE_LENGTH:
-    if (!read_varint(r, &length)) return false;
-    if (length > remaining(r)) {
-      return fail(r, "field %u says %llu bytes and %zu remain", f->number, (unsigned long long)length, remaining(r));
-    }
-    begin = r->at;
-    r->at += length;
-    break;
-  default: return fail(r, "field %u has wire type %u", f->number, (unsigned)f->type);
+    case WIRE_VARINT:
+      if (!read_varint(r, &f->value)) return false;
+      break;
+    case WIRE_FIXED64:
+      if (!read_fixed(r, 8, &f->value)) return false;
+      break;
+    case WIRE_FIXED32:
+      if (!read_fixed(r, 4, &f->value)) return false;
+      break;
+    case WIRE_LENGTH:
+      if (!read_varint(r, &length)) return false;
+      if (length > remaining(r)) {
+        return fail(r, "field %u says %llu bytes and %zu remain", f->number, (unsigned long long)length, remaining(r));
+      }
+      begin = r->at;
+      r->at += length;
+      break;
+    default: return fail(r, "field %u has wire type %u", f->number, (unsigned)f->type);
   }
   f->span = (wire_span){begin, (size_t)(r->at - begin)};
   return true;
@@ -93,9 +93,7 @@ static bool expect(const wire_field *f, wire_type type) {
   return fail(f->from, "field %u has wire type %u, not %u", f->number, (unsigned)f->type, (unsigned)type);
 }
 
-wire_span wire_bytes(const wire_field *f) {
-  return expect(f, WIRE_LENGTH) ? f->span : (wire_span){0};
-}
+wire_span wire_bytes(const wire_field *f) { return expect(f, WIRE_LENGTH) ? f->span : (wire_span){0}; }
 
 wire_span wire_name(const wire_field *f) {
   wire_span s = wire_bytes(f);

@@ -11,19 +11,14 @@ typedef struct wire_span {
   size_t size;
 } wire_span;
 
-typedef enum wire_type {
-  WIRE_VARINT = 0,
-  WIRE_FIXED64 = 1,
-  WIRE_LENGTH = 2,
-  WIRE_FIXED32 = 5
-} wire_type;
+typedef enum wire_type { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_LENGTH = 2, WIRE_FIXED32 = 5 } wire_type;
 
 /* One field of a message. */
 typedef struct wire_field {
   uint32_t number;
   wire_type type;
-  uint64_t value;           /* VARINT, FIXED64, FIXED32 */
-  wire_span span;           /* its bytes; of LENGTH without the length. Never past the message's end */
+  uint64_t value; /* VARINT, FIXED64, FIXED32 */
+  wire_span span; /* its bytes; of LENGTH without the length. Never past the message's end */
   struct wire_reader *from;
 } wire_field;
 
@@ -91,7 +86,7 @@ void wire_put_float(wire_writer *w, uint32_t number, float value);
 void wire_put_bytes(wire_writer *w, uint32_t number, const void *data, size_t size); /* copies */
 void wire_put_string(wire_writer *w, uint32_t number, const char *s);
 void wire_put_borrowed(wire_writer *w, uint32_t number, const void *data, size_t size);
-void wire_put_ints(wire_writer *w, uint32_t number, const int64_t *values, size_t count);   /* packed */
+void wire_put_ints(wire_writer *w, uint32_t number, const int64_t *values, size_t count); /* packed */
 void wire_put_floats(wire_writer *w, uint32_t number, const float *values, size_t count); /* packed */
 /* Adds `message` as field `number` and finishes it. */
 void wire_put_message(wire_writer *w, uint32_t number, wire_writer *message);

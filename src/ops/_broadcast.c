@@ -66,6 +66,8 @@ void broadcast_plan(broadcast *b, broadcast_shape out, const broadcast_shape *in
 
 void broadcast_seek(const broadcast *b, int64_t position, broadcast_cursor *at) {
   memset(at->offset, 0, sizeof(int64_t) * (size_t)b->inputs);
+  at->column = 0;
+  if (b->count == 0) return; /* no dim to divide by */
   at->column = position % b->dims[b->rank - 1];
   int64_t row = position / b->dims[b->rank - 1];
   for (int d = b->rank - 2; d >= 0; d--) {

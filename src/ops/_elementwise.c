@@ -29,6 +29,13 @@ const ew_info ew_rows[EW_ROW_COUNT] = {
 #undef X
 };
 
+int ew_find(const char *op) {
+  for (int r = 0; r < EW_ROW_COUNT; r++) {
+    if (strcmp(ew_rows[r].op, op) == 0) return r;
+  }
+  return -1;
+}
+
 static bool same_word(rlx_string s, const char *word) {
   return s.size == strlen(word) && memcmp(s.data, word, s.size) == 0;
 }

@@ -43,6 +43,8 @@ typedef struct ew_info {
   const char *gradients[3];
 } ew_info;
 extern const ew_info ew_rows[EW_ROW_COUNT];
+/* The row whose op has this dotted name; -1: none. */
+int ew_find(const char *op);
 
 /* Attributes of any row as decoded. A row uses at most one of a, ia, choice and one of b, ib. */
 typedef struct ew_params {

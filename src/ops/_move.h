@@ -9,7 +9,7 @@
 #include "ir/tensor.h"
 
 /* Every dtype whose elements are whole bytes (strings included). */
-#define MOVE_SUB_BYTE                                                                                    \
+#define MOVE_SUB_BYTE                                                                                                  \
   (RLX_SET(RLX_UINT4) | RLX_SET(RLX_INT4) | RLX_SET(RLX_FLOAT4E2M1) | RLX_SET(RLX_UINT2) | RLX_SET(RLX_INT2))
 #define MOVE_WHOLE ((RLX_SET(RLX_DTYPE_COUNT) - 2) & ~MOVE_SUB_BYTE)
 #define MOVE_INT64 RLX_SET(RLX_INT64)

@@ -21,7 +21,7 @@ typedef enum aspect { STRETCH, NOT_LARGER, NOT_SMALLER } aspect;
 
 static const char *const mode_names[] = {"nearest", "linear", "cubic", NULL};
 static const char *const coordinate_names[] = {
-    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",    "align_corners",
+    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",   "align_corners",
     "asymmetric", "tf_crop_and_resize",   "tf_half_pixel_for_nn", NULL};
 static const char *const nearest_names[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", NULL};
 static const char *const aspect_names[] = {"stretch", "not_larger", "not_smaller", NULL};
@@ -62,8 +62,8 @@ static void keep_aspect(aspect policy, const int64_t *axes, int n, resize_reques
   }
 }
 
-static rlx_status set_sizes(const void *context, const resize_params *p, const int64_t *sizes,
-                            const int_list *axes, resize_request *r) {
+static rlx_status set_sizes(const void *context, const resize_params *p, const int64_t *sizes, const int_list *axes,
+                            resize_request *r) {
   for (int i = 0; i < axes->count; i++) {
     int64_t d = axes->values[i], in = r->in[d];
     if (sizes[i] < 0 || (in == 0 && sizes[i] > 0))
@@ -76,7 +76,8 @@ static rlx_status set_sizes(const void *context, const resize_params *p, const i
   int policy = find_name(p->aspect, aspect_names);
   bool known = true;
   for (int i = 0; i < axes->count; i++) known = known && r->in[axes->values[i]] > 0;
-  if (policy != STRETCH && axes->count && known) keep_aspect((aspect)policy, axes->values, axes->count, r);
+  if (policy != STRETCH && axes->count && known)
+    keep_aspect((aspect)policy, axes->values, axes->count, r);
   else if (policy != STRETCH)
     for (int i = 0; i < axes->count; i++) r->out[axes->values[i]] = RLX_UNKNOWN;
   return RLX_OK;
@@ -98,11 +99,9 @@ static rlx_status set_scales(const void *context, const float *scales, const int
   return RLX_OK;
 }
 
-static rlx_status set_roi(const void *context, const resize_inputs *in, const int_list *axes,
-                          resize_request *r) {
+static rlx_status set_roi(const void *context, const resize_inputs *in, const int_list *axes, resize_request *r) {
   if (in->roi_count != 2 * (int64_t)axes->count)
-    return rlx_fail(context, RLX_INVALID, "roi has %lld entries for %d axes", (long long)in->roi_count,
-                    axes->count);
+    return rlx_fail(context, RLX_INVALID, "roi has %lld entries for %d axes", (long long)in->roi_count, axes->count);
   r->has_roi = true;
   for (int i = 0; i < axes->count; i++) {
     r->roi_start[axes->values[i]] = dtype_load(in->roi_dtype, in->roi, i);
@@ -134,8 +133,8 @@ rlx_status resize_request_of(const void *context, const resize_params *p, int ra
   if (count != axes.count)
     return rlx_fail(context, RLX_INVALID, "%lld %s for %d axes", (long long)count,
                     in->size_count > 0 ? "sizes" : "scales", axes.count);
-  status = in->size_count > 0 ? set_sizes(context, p, in->sizes, &axes, out)
-                              : set_scales(context, in->scales, &axes, out);
+  status =
+      in->size_count > 0 ? set_sizes(context, p, in->sizes, &axes, out) : set_scales(context, in->scales, &axes, out);
   if (status != RLX_OK || find_name(p->coordinates, coordinate_names) != CROP_AND_RESIZE) return status;
   return in->roi_count > 0 ? set_roi(context, in, &axes, out) : RLX_OK;
 }
@@ -147,25 +146,25 @@ static double coordinate(coordinates mode, const resize_request *r, int d, doubl
   double scale = r->scale[d], in = (double)r->in[d], out = scale * in, at;
   *outside = false;
   switch (mode) {
-  case ALIGN_CORNERS: return out == 1 ? 0 : x * (in - 1) / (out - 1);
-  case ASYMMETRIC: return x / scale;
-  case PYTORCH_HALF_PIXEL: return out == 1 ? -0.5 : (x + 0.5) / scale - 0.5;
-  case HALF_PIXEL_FOR_NN: return (x + 0.5) / scale;
-  case HALF_PIXEL_SYMMETRIC: return in / 2 * (1 - (double)r->out[d] / out) + (x + 0.5) / scale - 0.5;
-  case CROP_AND_RESIZE:
-    at = r->roi_end[d] - r->roi_start[d];
-    at = out == 1 ? at * (in - 1) / 2 : x * at * (in - 1) / (out - 1);
-    at += r->roi_start[d] * (in - 1);
-    *outside = !(at >= 0 && at <= in - 1);
-    return at;
-  default: return (x + 0.5) / scale - 0.5;
+    case ALIGN_CORNERS: return out == 1 ? 0 : x * (in - 1) / (out - 1);
+    case ASYMMETRIC: return x / scale;
+    case PYTORCH_HALF_PIXEL: return out == 1 ? -0.5 : (x + 0.5) / scale - 0.5;
+    case HALF_PIXEL_FOR_NN: return (x + 0.5) / scale;
+    case HALF_PIXEL_SYMMETRIC: return in / 2 * (1 - (double)r->out[d] / out) + (x + 0.5) / scale - 0.5;
+    case CROP_AND_RESIZE:
+      at = r->roi_end[d] - r->roi_start[d];
+      at = out == 1 ? at * (in - 1) / 2 : x * at * (in - 1) / (out - 1);
+      at += r->roi_start[d] * (in - 1);
+      *outside = !(at >= 0 && at <= in - 1);
+      return at;
+    default: return (x + 0.5) / scale - 0.5;
   }
 }
 
 static int64_t nearest_index(nearest mode, double at, int64_t in) {
   double low = floor(at), ratio = at - low;
-  bool up = ratio > 0 && (mode == CEIL || (mode == PREFER_FLOOR && ratio > 0.5) ||
-                          (mode == PREFER_CEIL && ratio >= 0.5));
+  bool up =
+      ratio > 0 && (mode == CEIL || (mode == PREFER_FLOOR && ratio > 0.5) || (mode == PREFER_CEIL && ratio >= 0.5));
   double index = low + up;
   return index < 0 ? 0 : index > (double)(in - 1) ? in - 1 : (int64_t)index;
 }
@@ -195,7 +194,8 @@ static void fill_weights(const table_job *job, resize_axis *a, int64_t j) {
   double *weight = a->weight + j * a->taps;
   double first = ceil(at) - (double)(a->taps / 2);
   for (int64_t k = 0; k < a->taps; k++) {
-    double position = first + (double)k, w = kernel_at(job->mode, (position - at) * job->shrink, (double)job->p->cubic_a);
+    double position = first + (double)k,
+           w = kernel_at(job->mode, (position - at) * job->shrink, (double)job->p->cubic_a);
     bool inside = position >= 0 && position <= (double)(a->in - 1);
     if (job->p->exclude_outside && !inside) w = 0;
     index[k] = position < 0 ? 0 : inside ? (int64_t)position : a->in - 1;
@@ -236,7 +236,10 @@ rlx_status resize_make(const void *context, const resize_params *p, const resize
   resize_mode mode = (resize_mode)find_name(p->mode, mode_names);
   *out = (resize_plan){.nearest = mode == MODE_NEAREST, .extrapolation = (double)p->extrapolation};
   double entries = 0;
-  for (int d = 0; d < r->rank; d++) {
+  /* Growing: the last axis first, while there is least of it. Nearest takes them in order. */
+  bool backwards = !out->nearest && shape_count(r->rank, r->out) > shape_count(r->rank, r->in);
+  for (int i = 0; i < r->rank; i++) {
+    int d = backwards ? r->rank - 1 - i : i;
     if (axis_is_same(r, d) || r->out[d] == 0) continue;
     if (r->in[d] <= 0) return rlx_fail(context, RLX_INVALID, "axis %d has no element to resize", d);
     double taps = tap_count(mode, p->antialias, r->scale[d]);

@@ -14,10 +14,9 @@ static const rlx_attr_def cumulative_attrs[] = {
     {.name = "exclusive", .kind = RLX_ATTR_INT, .offset = offsetof(cumulative_params, exclusive)},
     {.name = "reverse", .kind = RLX_ATTR_INT, .offset = offsetof(cumulative_params, reverse)},
     {0}};
-static const rlx_port cumulative_inputs[] = {
-    {.name = "x", .variable = "T", .dtypes = RLX_SET_NUMBERS},
-    {.name = "axis", .dtypes = RLX_SET_INDEX, .flags = RLX_HOST},
-    {0}};
+static const rlx_port cumulative_inputs[] = {{.name = "x", .variable = "T", .dtypes = RLX_SET_NUMBERS},
+                                             {.name = "axis", .dtypes = RLX_SET_INDEX, .flags = RLX_HOST},
+                                             {0}};
 static const rlx_port cumulative_outputs[] = {{.name = "y", .variable = "T", .dtypes = RLX_SET_NUMBERS}, {0}};
 
 static rlx_status cumulative_infer(rlx_infer *ctx) {
@@ -36,18 +35,18 @@ typedef struct line {
   bool exclusive, product;
 } line;
 
-#define X(D, T, C, K)                                                                                    \
-  static void line_##D(const line *l) {                                                                  \
-    const T *x = l->x;                                                                                   \
-    T *y = l->y;                                                                                         \
-    C sum = (C)(l->product ? 1 : 0);                                                                     \
-    int64_t at = l->from;                                                                                \
-    for (int64_t i = 0; i < l->n; i++, at += l->step) {                                                  \
-      C v = TYPED_LOAD_##D(x[at]);                                                                       \
-      C next = (C)(l->product ? TYPED_MUL_##K(sum, v) : TYPED_ADD_##K(sum, v));                          \
-      y[at] = TYPED_STORE_##D(l->exclusive ? sum : next);                                                \
-      sum = next;                                                                                        \
-    }                                                                                                    \
+#define X(D, T, C, K)                                                                                                  \
+  static void line_##D(const line *l) {                                                                                \
+    const T *x = l->x;                                                                                                 \
+    T *y = l->y;                                                                                                       \
+    C sum = (C)(l->product ? 1 : 0);                                                                                   \
+    int64_t at = l->from;                                                                                              \
+    for (int64_t i = 0; i < l->n; i++, at += l->step) {                                                                \
+      C v = TYPED_LOAD_##D(x[at]);                                                                                     \
+      C next = (C)(l->product ? TYPED_MUL_##K(sum, v) : TYPED_ADD_##K(sum, v));                                        \
+      y[at] = TYPED_STORE_##D(l->exclusive ? sum : next);                                                              \
+      sum = next;                                                                                                      \
+    }                                                                                                                  \
   }
 #include "ir/dtype.def"
 X(FLOAT16, uint16_t, float, f)
@@ -58,13 +57,13 @@ typedef void (*line_fn)(const line *l);
 
 static line_fn line_of(rlx_dtype dtype) {
   switch (dtype) {
-#define X(D, T, C, K)                                                                                    \
+#define X(D, T, C, K)                                                                                                  \
   case RLX_##D: return line_##D;
 #include "ir/dtype.def"
     X(FLOAT16, uint16_t, float, f)
     X(BFLOAT16, uint16_t, float, f)
 #undef X
-  default: return NULL;
+    default: return NULL;
   }
 }
 
@@ -97,26 +96,23 @@ static rlx_status cumulative_eval(rlx_ctx *ctx, bool product) {
   if (x->rank == 0) return rlx_fail(ctx, RLX_INVALID, "x is a scalar");
   rlx_status status = infer_axis(ctx, index_load(&ctx->inputs[1], 0), x->rank, &axis);
   if (status != RLX_OK || x->count == 0) return status;
-  line first = {.x = x->data, .y = ctx->outputs[0].data, .n = x->dims[axis], .exclusive = p->exclusive,
-                .product = product};
+  line first = {
+      .x = x->data, .y = ctx->outputs[0].data, .n = x->dims[axis], .exclusive = p->exclusive, .product = product};
   cumulative_job job = {line_of(x->dtype), first, dims_product(x->dims, axis + 1, x->rank), p->reverse};
   if (!job.fn) return rlx_fail(ctx, RLX_UNSUPPORTED, "element type %s", rlx_dtype_name(x->dtype));
   int64_t lines = x->count / first.n, grain = 8192 / first.n + 1;
-  if (lines < 2 * grain) run_lines(&job, 0, lines);
-  else rlx_parallel_for(ctx, lines, grain, run_lines, &job);
+  if (lines < 2 * grain)
+    run_lines(&job, 0, lines);
+  else
+    rlx_parallel_for(ctx, lines, grain, run_lines, &job);
   return RLX_OK;
 }
 
-static rlx_status cumsum_eval(rlx_ctx *ctx) {
-  return cumulative_eval(ctx, false);
-}
+static rlx_status cumsum_eval(rlx_ctx *ctx) { return cumulative_eval(ctx, false); }
 
-static rlx_status cumprod_eval(rlx_ctx *ctx) {
-  return cumulative_eval(ctx, true);
-}
+static rlx_status cumprod_eval(rlx_ctx *ctx) { return cumulative_eval(ctx, true); }
 
-static rlx_status cumsum_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads,
-                             rlx_value **input_grads) {
+static rlx_status cumsum_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads, rlx_value **input_grads) {
   const cumulative_params *p = rlx_node_params(n);
   if (!output_grads[0]) return rlx_graph_status(g);
   rlx_attr attrs[2] = {RLX_ATTR_I("exclusive", p->exclusive), RLX_ATTR_I("reverse", !p->reverse)};

@@ -14,18 +14,17 @@ typedef struct dropout_params {
 
 static const rlx_attr_def dropout_attrs[] = {
     {.name = "seed", .kind = RLX_ATTR_INT, .offset = offsetof(dropout_params, seed)}, {0}};
-#define DROPOUT_TYPES                                                                                    \
-  (RLX_SET_FLOATS | RLX_SET(RLX_FLOAT8E4M3FN) | RLX_SET(RLX_FLOAT8E4M3FNUZ) | RLX_SET(RLX_FLOAT8E5M2) |  \
+#define DROPOUT_TYPES                                                                                                  \
+  (RLX_SET_FLOATS | RLX_SET(RLX_FLOAT8E4M3FN) | RLX_SET(RLX_FLOAT8E4M3FNUZ) | RLX_SET(RLX_FLOAT8E5M2) |                \
    RLX_SET(RLX_FLOAT8E5M2FNUZ))
 static const rlx_port dropout_inputs[] = {
     {.name = "data", .variable = "T", .dtypes = DROPOUT_TYPES},
     {.name = "ratio", .variable = "T1", .dtypes = DROPOUT_TYPES, .flags = RLX_OPTIONAL},
     {.name = "training_mode", .dtypes = RLX_SET(RLX_BOOL), .flags = RLX_OPTIONAL},
     {0}};
-static const rlx_port dropout_outputs[] = {
-    {.name = "output", .variable = "T", .dtypes = DROPOUT_TYPES},
-    {.name = "mask", .dtypes = RLX_SET(RLX_BOOL), .flags = RLX_OPTIONAL},
-    {0}};
+static const rlx_port dropout_outputs[] = {{.name = "output", .variable = "T", .dtypes = DROPOUT_TYPES},
+                                           {.name = "mask", .dtypes = RLX_SET(RLX_BOOL), .flags = RLX_OPTIONAL},
+                                           {0}};
 
 static rlx_status dropout_infer(rlx_infer *ctx) {
   rlx_infer_like(ctx, 0, 0);
@@ -94,10 +93,10 @@ static rlx_status dropout_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const 
     return rlx_graph_status(g);
   }
   rlx_value *mask = rlx_node_output_count(n) > 1 ? rlx_node_output(n, 1) : NULL;
-  if (!mask)
-    return rlx_graph_fail(g, RLX_UNSUPPORTED, "the gradient of Dropout in training needs its mask output");
+  if (!mask) return rlx_graph_fail(g, RLX_UNSUPPORTED, "the gradient of Dropout in training needs its mask output");
   rlx_value *ratio = rlx_node_input(n, 1), *half = ratio ? NULL : graph_float(g, 0.5f);
-  if (half) ratio = graph_op2(g, "onnx.CastLike", half, dy);
+  if (half)
+    ratio = graph_op2(g, "onnx.CastLike", half, dy);
   else if (rlx_value_type(ratio)->dtype != rlx_value_type(dy)->dtype)
     ratio = graph_op2(g, "onnx.CastLike", ratio, dy);
   rlx_value *one = graph_op2(g, "onnx.CastLike", graph_float(g, 1), dy);
@@ -142,8 +141,7 @@ static const rlx_attr_def dropout1_attrs[] = {
     {.name = "consumed_inputs", .kind = RLX_ATTR_INTS, .offset = offsetof(dropout1_params, consumed_inputs)},
     {0}};
 static const rlx_attr_def dropout7_attrs[] = {
-    {.name = "ratio", .kind = RLX_ATTR_FLOAT, .offset = offsetof(dropout1_params, ratio), .default_float = 0.5f},
-    {0}};
+    {.name = "ratio", .kind = RLX_ATTR_FLOAT, .offset = offsetof(dropout1_params, ratio), .default_float = 0.5f}, {0}};
 static const rlx_port dropout1_inputs[] = {{.name = "data", .variable = "T", .dtypes = DROPOUT_TYPES}, {0}};
 static const rlx_port dropout1_outputs[] = {
     {.name = "output", .variable = "T", .dtypes = DROPOUT_TYPES},
@@ -198,19 +196,19 @@ static rlx_status dropout10_lower(rlx_graph *g, const rlx_node *n, rlx_value **o
   return dropout_old(g, n, outputs, false, false);
 }
 
-#define OLD_DROPOUT(id, since, its_outputs, its_attrs, its_infer, its_lower)                             \
-  static const rlx_op id = {                                                                             \
-      .struct_size = sizeof(rlx_op),                                                                     \
-      .name = "onnx.Dropout",                                                                            \
-      .version = since,                                                                                  \
-      .doc = "Dropout with ratio as an attribute.",                                                      \
-      .inputs = dropout1_inputs,                                                                         \
-      .outputs = its_outputs,                                                                            \
-      .attrs = its_attrs,                                                                                \
-      .params_size = sizeof(dropout1_params),                                                            \
-      .traits = RLX_RANDOM,                                                                              \
-      .infer = its_infer,                                                                                \
-      .lower = its_lower,                                                                                \
+#define OLD_DROPOUT(id, since, its_outputs, its_attrs, its_infer, its_lower)                                           \
+  static const rlx_op id = {                                                                                           \
+      .struct_size = sizeof(rlx_op),                                                                                   \
+      .name = "onnx.Dropout",                                                                                          \
+      .version = since,                                                                                                \
+      .doc = "Dropout with ratio as an attribute.",                                                                    \
+      .inputs = dropout1_inputs,                                                                                       \
+      .outputs = its_outputs,                                                                                          \
+      .attrs = its_attrs,                                                                                              \
+      .params_size = sizeof(dropout1_params),                                                                          \
+      .traits = RLX_RANDOM,                                                                                            \
+      .infer = its_infer,                                                                                              \
+      .lower = its_lower,                                                                                              \
   }
 OLD_DROPOUT(dropout_1, 1, dropout1_outputs, dropout1_attrs, dropout1_infer, dropout1_lower);
 OLD_DROPOUT(dropout_7, 7, dropout1_outputs, dropout7_attrs, dropout1_infer, dropout7_lower);

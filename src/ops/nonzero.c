@@ -1,4 +1,5 @@
 /* nonzero.c — NonZero and Compress: ops whose output size depends on the data. */
+#include <complex.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -18,40 +19,58 @@ static rlx_status nonzero_infer(rlx_infer *ctx) {
   return RLX_OK;
 }
 
-static bool is_nonzero(const rlx_operand *x, int64_t i) {
+enum { FLAGS = 1024 };
+typedef float _Complex complex_float;
+typedef double _Complex complex_double;
+
+/* flags[i] = whether element at + i is not zero, for n elements. */
+static void flag_nonzero(const rlx_operand *x, int64_t at, int64_t n, uint8_t *flags) {
   switch (x->dtype) {
-  case RLX_FLOAT: return ((const float *)x->data)[i] != 0;
-  case RLX_BOOL:
-  case RLX_UINT8:
-  case RLX_INT8: return ((const uint8_t *)x->data)[i] != 0;
-  case RLX_INT32: return ((const int32_t *)x->data)[i] != 0;
-  case RLX_INT64: return ((const int64_t *)x->data)[i] != 0;
-  case RLX_STRING: return ((const rlx_string *)x->data)[i].size != 0;
-  case RLX_COMPLEX64: return ((const float *)x->data)[2 * i] != 0 || ((const float *)x->data)[2 * i + 1] != 0;
-  case RLX_COMPLEX128:
-    return ((const double *)x->data)[2 * i] != 0 || ((const double *)x->data)[2 * i + 1] != 0;
-  case RLX_UINT32:
-  case RLX_UINT64:
-  case RLX_UINT16:
-  case RLX_INT16: return dtype_load_int(x->dtype, x->data, i) != 0;
-  default: return dtype_load(x->dtype, x->data, i) != 0;
+#define X(D, T, C, K)                                                                                                  \
+  case RLX_##D:                                                                                                        \
+    for (int64_t i = 0; i < n; i++) flags[i] = ((const T *)x->data)[at + i] != 0;                                      \
+    return;
+#include "ir/dtype.def"
+    X(COMPLEX64, complex_float, 0, 0)
+    X(COMPLEX128, complex_double, 0, 0)
+#undef X
+    case RLX_STRING:
+      for (int64_t i = 0; i < n; i++) flags[i] = ((const rlx_string *)x->data)[at + i].size != 0;
+      return;
+    default:
+      for (int64_t i = 0; i < n; i++) flags[i] = dtype_load(x->dtype, x->data, at + i) != 0;
   }
 }
 
 static rlx_status nonzero_eval(rlx_ctx *ctx) {
   const rlx_operand *x = &ctx->inputs[0];
+  uint8_t flags[FLAGS];
   int64_t found = 0;
-  for (int64_t i = 0; i < x->count; i++) found += is_nonzero(x, i);
+  for (int64_t at = 0; at < x->count; at += FLAGS) {
+    int64_t n = x->count - at < FLAGS ? x->count - at : FLAGS;
+    flag_nonzero(x, at, n, flags);
+    for (int64_t i = 0; i < n; i++) found += flags[i];
+  }
   int64_t dims[2] = {x->rank, found};
   int64_t *y = rlx_output_shape(ctx, 0, 2, dims);
   if (!y) return RLX_OUT_OF_MEMORY;
-  int64_t at[RLX_MAX_RANK] = {0};
-  for (int64_t i = 0, k = 0; i < x->count; i++) {
-    if (is_nonzero(x, i)) {
-      for (int d = 0; d < x->rank; d++) y[d * found + k] = at[d];
-      k++;
+  if (found == 0 || x->rank == 0) return RLX_OK;
+  /* Positions first go to the last row, then become coordinates. */
+  int64_t *last = y + (x->rank - 1) * found, k = 0;
+  for (int64_t at = 0; k < found; at += FLAGS) {
+    int64_t n = x->count - at < FLAGS ? x->count - at : FLAGS;
+    flag_nonzero(x, at, n, flags);
+    for (int64_t i = 0; i < n && k < found; i++) {
+      last[k] = at + i;
+      k += flags[i];
     }
-    for (int d = x->rank - 1; d >= 0 && ++at[d] == x->dims[d]; d--) at[d] = 0;
+  }
+  for (int64_t i = 0; i < found && x->rank > 1; i++) {
+    int64_t left = last[i];
+    for (int d = x->rank - 1; d >= 0; d--) {
+      y[d * found + i] = left % x->dims[d];
+      left /= x->dims[d];
+    }
   }
   return RLX_OK;
 }
@@ -78,9 +97,8 @@ typedef struct compress_params {
 
 static const rlx_attr_def compress_attrs[] = {
     {.name = "axis", .kind = RLX_ATTR_INT, .offset = offsetof(compress_params, axis)}, {0}};
-static const rlx_port compress_inputs[] = {{.name = "input", .variable = "T", .dtypes = MOVE_WHOLE},
-                                           {.name = "condition", .dtypes = RLX_SET(RLX_BOOL)},
-                                           {0}};
+static const rlx_port compress_inputs[] = {
+    {.name = "input", .variable = "T", .dtypes = MOVE_WHOLE}, {.name = "condition", .dtypes = RLX_SET(RLX_BOOL)}, {0}};
 static const rlx_port compress_outputs[] = {{.name = "output", .variable = "T", .dtypes = MOVE_WHOLE}, {0}};
 
 static rlx_status compress_infer(rlx_infer *ctx) {
@@ -111,8 +129,7 @@ static rlx_status compress_eval(rlx_ctx *ctx) {
   for (int64_t i = 0; i < condition->count; i++) {
     if (!keep[i]) continue;
     if (i >= extent)
-      return rlx_fail(ctx, RLX_INVALID, "condition is true at %lld of extent %lld", (long long)i,
-                      (long long)extent);
+      return rlx_fail(ctx, RLX_INVALID, "condition is true at %lld of extent %lld", (long long)i, (long long)extent);
     found++;
   }
   int rank = p->given ? x->rank : 1;

@@ -13,11 +13,10 @@ typedef struct one_hot_params {
 
 static const rlx_attr_def one_hot_attrs[] = {
     {.name = "axis", .kind = RLX_ATTR_INT, .offset = offsetof(one_hot_params, axis), .default_int = -1}, {0}};
-static const rlx_port one_hot_inputs[] = {
-    {.name = "indices", .dtypes = RLX_SET_NUMBERS},
-    {.name = "depth", .dtypes = RLX_SET_NUMBERS, .flags = RLX_HOST},
-    {.name = "values", .variable = "T3", .dtypes = MOVE_WHOLE},
-    {0}};
+static const rlx_port one_hot_inputs[] = {{.name = "indices", .dtypes = RLX_SET_NUMBERS},
+                                          {.name = "depth", .dtypes = RLX_SET_NUMBERS, .flags = RLX_HOST},
+                                          {.name = "values", .variable = "T3", .dtypes = MOVE_WHOLE},
+                                          {0}};
 static const rlx_port one_hot_outputs[] = {{.name = "output", .variable = "T3", .dtypes = MOVE_WHOLE}, {0}};
 
 /* An index or depth of any number type, as an integer; INT64_MIN if it is none that fits. */

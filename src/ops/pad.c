@@ -13,14 +13,12 @@ typedef struct pad_params {
 } pad_params;
 
 static const rlx_attr_def pad_attrs[] = {
-    {.name = "mode", .kind = RLX_ATTR_STRING, .offset = offsetof(pad_params, mode), .default_string = "constant"},
-    {0}};
-static const rlx_port pad_inputs[] = {
-    {.name = "data", .variable = "T"},
-    {.name = "pads", .dtypes = MOVE_INT64, .flags = RLX_HOST},
-    {.name = "constant_value", .variable = "T", .flags = RLX_OPTIONAL},
-    {.name = "axes", .dtypes = RLX_SET_INDEX, .flags = RLX_HOST | RLX_OPTIONAL},
-    {0}};
+    {.name = "mode", .kind = RLX_ATTR_STRING, .offset = offsetof(pad_params, mode), .default_string = "constant"}, {0}};
+static const rlx_port pad_inputs[] = {{.name = "data", .variable = "T"},
+                                      {.name = "pads", .dtypes = MOVE_INT64, .flags = RLX_HOST},
+                                      {.name = "constant_value", .variable = "T", .flags = RLX_OPTIONAL},
+                                      {.name = "axes", .dtypes = RLX_SET_INDEX, .flags = RLX_HOST | RLX_OPTIONAL},
+                                      {0}};
 static const rlx_port pad_outputs[] = {{.name = "output", .variable = "T"}, {0}};
 
 static rlx_status parse_mode(const void *context, rlx_string text, pad_mode *out) {
@@ -38,11 +36,9 @@ typedef struct pad_widths {
   int64_t before[RLX_MAX_RANK], after[RLX_MAX_RANK];
 } pad_widths;
 
-static rlx_status spread_pads(const void *context, int rank, const int_list *pads, int_list *axes,
-                              pad_widths *w) {
+static rlx_status spread_pads(const void *context, int rank, const int_list *pads, int_list *axes, pad_widths *w) {
   int n = axes->count < 0 ? rank : axes->count;
-  if (pads->count != 2 * n)
-    return rlx_fail(context, RLX_INVALID, "%d pads for %d axes", pads->count, n);
+  if (pads->count != 2 * n) return rlx_fail(context, RLX_INVALID, "%d pads for %d axes", pads->count, n);
   if (axes->count >= 0) {
     rlx_status status = axes_normalise(context, axes, rank);
     if (status != RLX_OK) return status;
@@ -127,16 +123,14 @@ static inline int64_t source_index(const pad_job *job, int d, int64_t i) {
   if (n <= 0) return -1;
   int64_t k = j - low;
   switch (job->mode) {
-  case PAD_EDGE: return k < 0 ? low : high - 1;
-  case PAD_WRAP:
-    k %= n;
-    return low + (k < 0 ? k + n : k);
-  case PAD_REFLECT:
-    if (n == 1) return low;
-    k %= 2 * (n - 1);
-    if (k < 0) k += 2 * (n - 1);
-    return low + (k < n ? k : 2 * (n - 1) - k);
-  default: return -1;
+    case PAD_EDGE: return k < 0 ? low : high - 1;
+    case PAD_WRAP: k %= n; return low + (k < 0 ? k + n : k);
+    case PAD_REFLECT:
+      if (n == 1) return low;
+      k %= 2 * (n - 1);
+      if (k < 0) k += 2 * (n - 1);
+      return low + (k < n ? k : 2 * (n - 1) - k);
+    default: return -1;
   }
 }
 
@@ -263,21 +257,21 @@ static rlx_status pad_eval(rlx_ctx *ctx) {
   }
   int64_t rows = dims_product(job.out, 0, job.rank - 1);
   int64_t grain = 32 * 1024 / (job.out[job.rank - 1] * job.element + 16) + 1;
-  if (rows < 2 * grain) pad_rows(&job, 0, rows);
-  else rlx_parallel_for(ctx, rows, grain, pad_rows, &job);
+  if (rows < 2 * grain)
+    pad_rows(&job, 0, rows);
+  else
+    rlx_parallel_for(ctx, rows, grain, pad_rows, &job);
   return RLX_OK;
 }
 
 /* Constant mode: the gradient is cropped by the same pads. */
-static rlx_status pad_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads,
-                          rlx_value **input_grads) {
+static rlx_status pad_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads, rlx_value **input_grads) {
   const pad_params *p = rlx_node_params(n);
   if (!output_grads[0]) return rlx_graph_status(g);
   pad_mode mode = PAD_CONSTANT;
   rlx_status status = parse_mode(NULL, p->mode, &mode);
   if (status != RLX_OK || mode != PAD_CONSTANT)
-    return rlx_graph_fail(g, RLX_UNSUPPORTED, "no gradient of Pad in mode %.*s", (int)p->mode.size,
-                          p->mode.data);
+    return rlx_graph_fail(g, RLX_UNSUPPORTED, "no gradient of Pad in mode %.*s", (int)p->mode.size, p->mode.data);
   int count = rlx_node_input_count(n);
   rlx_value *inputs[4] = {output_grads[0], graph_op1(g, "onnx.Neg", rlx_node_input(n, 1)), NULL,
                           count > 3 ? rlx_node_input(n, 3) : NULL};
@@ -310,17 +304,17 @@ typedef struct pad2_params {
   float value;
 } pad2_params;
 
-#define PAD_ATTRS(name_of_pads)                                                                          \
-  {{.name = name_of_pads,                                                                                \
-    .kind = RLX_ATTR_INTS,                                                                               \
-    .flags = RLX_REQUIRED,                                                                               \
-    .offset = offsetof(pad2_params, pads)},                                                              \
-   {.name = "mode",                                                                                      \
-    .kind = RLX_ATTR_STRING,                                                                             \
-    .offset = offsetof(pad2_params, mode),                                                               \
-    .default_string = "constant"},                                                                       \
-   {.name = "value", .kind = RLX_ATTR_FLOAT, .offset = offsetof(pad2_params, value)},                    \
-   {0}}
+#define PAD_ATTRS(name_of_pads)                                                                                        \
+  {                                                                                                                    \
+    {.name = name_of_pads, .kind = RLX_ATTR_INTS, .flags = RLX_REQUIRED, .offset = offsetof(pad2_params, pads)},       \
+        {.name = "mode",                                                                                               \
+         .kind = RLX_ATTR_STRING,                                                                                      \
+         .offset = offsetof(pad2_params, mode),                                                                        \
+         .default_string = "constant"},                                                                                \
+        {.name = "value", .kind = RLX_ATTR_FLOAT, .offset = offsetof(pad2_params, value)}, {                           \
+      0                                                                                                                \
+    }                                                                                                                  \
+  }
 static const rlx_attr_def pad1_attrs[] = PAD_ATTRS("paddings");
 static const rlx_attr_def pad2_attrs[] = PAD_ATTRS("pads");
 static const rlx_port pad2_inputs[] = {{.name = "data", .variable = "T", .dtypes = RLX_SET_NUMBERS}, {0}};
@@ -353,19 +347,19 @@ static rlx_status pad2_lower(rlx_graph *g, const rlx_node *n, rlx_value **output
   return rlx_graph_status(g);
 }
 
-#define OLD_PAD(id, since, its_attrs)                                                                    \
-  static const rlx_op id = {                                                                             \
-      .struct_size = sizeof(rlx_op),                                                                     \
-      .name = "onnx.Pad",                                                                                \
-      .version = since,                                                                                  \
-      .doc = "Pad with pads and value as attributes.",                                                   \
-      .inputs = pad2_inputs,                                                                             \
-      .outputs = pad_outputs,                                                                            \
-      .attrs = its_attrs,                                                                                \
-      .params_size = sizeof(pad2_params),                                                                \
-      .traits = RLX_PURE,                                                                                \
-      .infer = pad2_infer,                                                                               \
-      .lower = pad2_lower,                                                                               \
+#define OLD_PAD(id, since, its_attrs)                                                                                  \
+  static const rlx_op id = {                                                                                           \
+      .struct_size = sizeof(rlx_op),                                                                                   \
+      .name = "onnx.Pad",                                                                                              \
+      .version = since,                                                                                                \
+      .doc = "Pad with pads and value as attributes.",                                                                 \
+      .inputs = pad2_inputs,                                                                                           \
+      .outputs = pad_outputs,                                                                                          \
+      .attrs = its_attrs,                                                                                              \
+      .params_size = sizeof(pad2_params),                                                                              \
+      .traits = RLX_PURE,                                                                                              \
+      .infer = pad2_infer,                                                                                             \
+      .lower = pad2_lower,                                                                                             \
   }
 OLD_PAD(pad_1, 1, pad1_attrs);
 OLD_PAD(pad_2, 2, pad2_attrs);

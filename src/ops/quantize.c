@@ -26,11 +26,11 @@ static const rlx_attr_def dequantize_attrs[] = {
     {0}};
 
 #define WIDE_TYPES (RLX_SET(RLX_FLOAT) | RLX_SET(RLX_FLOAT16) | RLX_SET(RLX_BFLOAT16))
-#define SMALL_FLOATS                                                                                     \
-  (RLX_SET(RLX_FLOAT8E4M3FN) | RLX_SET(RLX_FLOAT8E4M3FNUZ) | RLX_SET(RLX_FLOAT8E5M2) |                   \
-   RLX_SET(RLX_FLOAT8E5M2FNUZ) | RLX_SET(RLX_FLOAT4E2M1))
-#define SMALL_TYPES                                                                                      \
-  (SMALL_FLOATS | RLX_SET(RLX_INT8) | RLX_SET(RLX_UINT8) | RLX_SET(RLX_INT16) | RLX_SET(RLX_UINT16) |    \
+#define SMALL_FLOATS                                                                                                   \
+  (RLX_SET(RLX_FLOAT8E4M3FN) | RLX_SET(RLX_FLOAT8E4M3FNUZ) | RLX_SET(RLX_FLOAT8E5M2) | RLX_SET(RLX_FLOAT8E5M2FNUZ) |   \
+   RLX_SET(RLX_FLOAT4E2M1))
+#define SMALL_TYPES                                                                                                    \
+  (SMALL_FLOATS | RLX_SET(RLX_INT8) | RLX_SET(RLX_UINT8) | RLX_SET(RLX_INT16) | RLX_SET(RLX_UINT16) |                  \
    RLX_SET(RLX_INT4) | RLX_SET(RLX_UINT4) | RLX_SET(RLX_INT2) | RLX_SET(RLX_UINT2))
 #define SCALE_TYPES (WIDE_TYPES | RLX_SET(RLX_FLOAT8E8M0) | RLX_SET(RLX_INT32))
 
@@ -57,10 +57,9 @@ typedef struct scale_map {
 } scale_map;
 
 /* Checks the scale's dims against x's (all known) and finds the map. */
-static rlx_status scale_map_of(const void *ctx, const quantize_params *p, int rank, const int64_t *dims,
-                               int scale_rank, const int64_t *scale_dims, scale_map *m) {
-  if (p->block_size < 0)
-    return rlx_fail(ctx, RLX_INVALID, "block_size is %lld", (long long)p->block_size);
+static rlx_status scale_map_of(const void *ctx, const quantize_params *p, int rank, const int64_t *dims, int scale_rank,
+                               const int64_t *scale_dims, scale_map *m) {
+  if (p->block_size < 0) return rlx_fail(ctx, RLX_INVALID, "block_size is %lld", (long long)p->block_size);
   *m = (scale_map){1, 1, dims_product(dims, 0, rank), 1, 0, 0, 0};
   bool single = scale_rank == 0 || (scale_rank == 1 && scale_dims[0] == 1);
   if (single && p->block_size == 0) return RLX_OK;
@@ -73,8 +72,7 @@ static rlx_status scale_map_of(const void *ctx, const quantize_params *p, int ra
   if (p->block_size == 0) {
     if (scale_rank != 1 || scale_dims[0] != dims[axis])
       return rlx_fail(ctx, RLX_INVALID, "the scale (rank %d, %lld elements) does not fit axis %d of extent %lld",
-                      scale_rank, (long long)dims_product(scale_dims, 0, scale_rank), axis,
-                      (long long)dims[axis]);
+                      scale_rank, (long long)dims_product(scale_dims, 0, scale_rank), axis, (long long)dims[axis]);
     m->axis_step = 1;
     return RLX_OK;
   }
@@ -83,8 +81,8 @@ static rlx_status scale_map_of(const void *ctx, const quantize_params *p, int ra
   for (int d = 0; d < rank && blocks >= 0; d++)
     if (d != axis && scale_dims[d] != dims[d]) blocks = -1;
   if (blocks < 0 || blocks != dims[axis] / m->block + (dims[axis] % m->block != 0))
-    return rlx_fail(ctx, RLX_INVALID, "the scale's dims do not fit blocks of %lld along axis %d",
-                    (long long)m->block, axis);
+    return rlx_fail(ctx, RLX_INVALID, "the scale's dims do not fit blocks of %lld along axis %d", (long long)m->block,
+                    axis);
   m->outer_step = blocks * m->inner;
   m->axis_step = m->inner;
   m->inner_step = 1;
@@ -165,46 +163,144 @@ static inline float round_even(float v) {
   return (v + magic) - magic;
 }
 
+/* v = v / scale, rounded to the precision asked for. */
+static void divide(const quantize_job *job, float *v, int64_t n, int64_t scale_at, int64_t step) {
+  if (step) {
+    for (int64_t i = 0; i < n; i++) v[i] /= load_float(job->scale, scale_at + i);
+  } else {
+    float scale = load_float(job->scale, scale_at);
+    for (int64_t i = 0; i < n; i++) v[i] /= scale;
+  }
+  if (job->precision == RLX_FLOAT) return;
+  for (int64_t i = 0; i < n; i++)
+    v[i] = job->precision == RLX_FLOAT16 ? f16_to_f32(f32_to_f16(v[i])) : bf16_to_f32(f32_to_bf16(v[i]));
+}
+
+/* q = v rounded plus the zero point, within the output's type. NaN becomes the lowest. */
+static void to_integers(const quantize_job *job, const float *v, int32_t *q, int64_t n, int64_t zero_at, int64_t step) {
+  float low = job->low, high = job->high, zero = job->zero && !step ? load_float(job->zero, zero_at) : 0;
+  if (job->zero && step) {
+    for (int64_t i = 0; i < n; i++) {
+      float z = load_float(job->zero, zero_at + i), c = v[i] >= low - z ? v[i] : low - z;
+      q[i] = (int32_t)(round_even(c <= high - z ? c : high - z) + z);
+    }
+    return;
+  }
+  low -= zero;
+  high -= zero;
+  for (int64_t i = 0; i < n; i++) {
+    float c = v[i] >= low ? v[i] : low;
+    q[i] = (int32_t)(round_even(c <= high ? c : high) + zero);
+  }
+}
+
+/* The common cases, float and bytes with one scale, in one loop each. For AVX2 the same body is compiled again. */
+typedef struct byte_args {
+  float scale, zero, low, high; /* low, high: without the zero point */
+} byte_args;
+
+static inline __attribute__((always_inline)) void floats_to_bytes(const float *x, uint8_t *y, int64_t n,
+                                                                  const byte_args *b) {
+  float scale = b->scale, low = b->low, high = b->high;
+  int32_t zero = (int32_t)b->zero, q[TILE];
+  for (int64_t i = 0; i < n; i++) {
+    float v = x[i] / scale, c = v >= low ? v : low;
+    q[i] = (int32_t)round_even(c <= high ? c : high) + zero;
+  }
+  for (int64_t i = 0; i < n; i++) y[i] = (uint8_t)q[i];
+}
+
+static inline __attribute__((always_inline)) void bytes_to_floats(const uint8_t *x, bool is_signed, float *y, int64_t n,
+                                                                  const byte_args *b) {
+  float scale = b->scale;
+  int32_t zero = (int32_t)b->zero;
+  if (is_signed)
+    for (int64_t i = 0; i < n; i++) y[i] = (float)((int8_t)x[i] - zero) * scale;
+  else
+    for (int64_t i = 0; i < n; i++) y[i] = (float)(x[i] - zero) * scale;
+}
+
+static void floats_to_bytes_base(const float *x, uint8_t *y, int64_t n, const byte_args *b) {
+  floats_to_bytes(x, y, n, b);
+}
+
+static void bytes_to_floats_base(const uint8_t *x, bool is_signed, float *y, int64_t n, const byte_args *b) {
+  bytes_to_floats(x, is_signed, y, n, b);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static void floats_to_bytes_avx2(const float *x, uint8_t *y, int64_t n,
+                                                                 const byte_args *b) {
+  floats_to_bytes(x, y, n, b);
+}
+
+__attribute__((target("avx2"))) static void bytes_to_floats_avx2(const uint8_t *x, bool is_signed, float *y, int64_t n,
+                                                                 const byte_args *b) {
+  bytes_to_floats(x, is_signed, y, n, b);
+}
+#define BYTE_KERNEL(name) (__builtin_cpu_supports("avx2") ? name##_avx2 : name##_base)
+#else
+#define BYTE_KERNEL(name) name##_base
+#endif
+
 /* n elements from `at`, all of one scale and zero point, or (step 1) each of its own. */
 static void quantize_tile(const quantize_job *job, int64_t at, int64_t n, int64_t scale_at, int64_t step) {
-  float v[TILE], s[TILE], z[TILE];
-  convert_run(job->x->dtype, job->x->data, at, RLX_FLOAT, v, 0, n, &convert_default);
-  for (int64_t i = 0; i < (step ? n : 1); i++) {
-    s[i] = load_float(job->scale, scale_at + i);
-    z[i] = job->zero ? load_float(job->zero, scale_at + i) : 0;
+  float v[TILE];
+  int32_t q[TILE];
+  bool bytes = job->y->dtype == RLX_INT8 || job->y->dtype == RLX_UINT8;
+  if (bytes && !step && job->x->dtype == RLX_FLOAT && job->precision == RLX_FLOAT) {
+    byte_args b = {load_float(job->scale, scale_at), job->zero ? load_float(job->zero, scale_at) : 0, job->low,
+                   job->high};
+    b.low -= b.zero;
+    b.high -= b.zero;
+    BYTE_KERNEL(floats_to_bytes)((const float *)job->x->data + at, (uint8_t *)job->y->data + at, n, &b);
+    return;
   }
-  if (!step)
-    for (int64_t i = 1; i < n; i++) {
-      s[i] = s[0];
-      z[i] = z[0];
-    }
-  for (int64_t i = 0; i < n; i++) v[i] /= s[i];
-  if (job->precision != RLX_FLOAT)
-    for (int64_t i = 0; i < n; i++)
-      v[i] = job->precision == RLX_FLOAT16 ? f16_to_f32(f32_to_f16(v[i])) : bf16_to_f32(f32_to_bf16(v[i]));
+  if (job->x->dtype == RLX_FLOAT)
+    memcpy(v, (const float *)job->x->data + at, (size_t)n * sizeof *v);
+  else
+    convert_run(job->x->dtype, job->x->data, at, RLX_FLOAT, v, 0, n, &convert_default);
+  divide(job, v, n, scale_at, step);
   if (job->small_float) {
-    for (int64_t i = 0; i < n; i++) v[i] += z[i];
+    for (int64_t i = 0; job->zero && i < n; i++) v[i] += load_float(job->zero, scale_at + i * step);
     convert_run(RLX_FLOAT, v, 0, job->y->dtype, job->y->data, at, n, &job->rule);
     return;
   }
-  int32_t q[TILE];
-  for (int64_t i = 0; i < n; i++) {
-    float low = job->low - z[i], high = job->high - z[i];
-    float c = v[i] >= low ? v[i] : low; /* NaN becomes the lowest */
-    q[i] = (int32_t)(round_even(c <= high ? c : high) + z[i]);
+  to_integers(job, v, q, n, scale_at, step);
+  if (bytes) {
+    uint8_t *y = (uint8_t *)job->y->data + at;
+    for (int64_t i = 0; i < n; i++) y[i] = (uint8_t)q[i];
+  } else {
+    convert_run(RLX_INT32, q, 0, job->y->dtype, job->y->data, at, n, &convert_default);
   }
-  convert_run(RLX_INT32, q, 0, job->y->dtype, job->y->data, at, n, &convert_default);
+}
+
+static void load_floats(const rlx_operand *x, int64_t at, int64_t n, float *v) {
+  const uint8_t *bytes = (const uint8_t *)x->data + at;
+  if (x->dtype == RLX_UINT8)
+    for (int64_t i = 0; i < n; i++) v[i] = (float)bytes[i];
+  else if (x->dtype == RLX_INT8)
+    for (int64_t i = 0; i < n; i++) v[i] = (float)(int8_t)bytes[i];
+  else
+    convert_run(x->dtype, x->data, at, RLX_FLOAT, v, 0, n, &convert_default);
 }
 
 static void dequantize_tile(const quantize_job *job, int64_t at, int64_t n, int64_t scale_at, int64_t step) {
   float v[TILE];
+  bool bytes = job->x->dtype == RLX_INT8 || job->x->dtype == RLX_UINT8;
+  if (bytes && !step && job->y->dtype == RLX_FLOAT) {
+    byte_args b = {.scale = load_float(job->scale, scale_at), .zero = job->zero ? load_float(job->zero, scale_at) : 0};
+    BYTE_KERNEL(bytes_to_floats)
+    ((const uint8_t *)job->x->data + at, job->x->dtype == RLX_INT8, (float *)job->y->data + at, n, &b);
+    return;
+  }
   if (job->x->dtype == RLX_INT32) {
     for (int64_t i = 0; i < n; i++) {
       int64_t zero = job->zero ? ((const int32_t *)job->zero->data)[scale_at + i * step] : 0;
       v[i] = (float)(((const int32_t *)job->x->data)[at + i] - zero);
     }
   } else {
-    convert_run(job->x->dtype, job->x->data, at, RLX_FLOAT, v, 0, n, &convert_default);
+    load_floats(job->x, at, n, v);
     if (job->zero && !step) {
       float zero = load_float(job->zero, scale_at);
       for (int64_t i = 0; i < n; i++) v[i] -= zero;
@@ -218,7 +314,10 @@ static void dequantize_tile(const quantize_job *job, int64_t at, int64_t n, int6
     float scale = load_float(job->scale, scale_at);
     for (int64_t i = 0; i < n; i++) v[i] *= scale;
   }
-  convert_run(RLX_FLOAT, v, 0, job->y->dtype, job->y->data, at, n, &convert_default);
+  if (job->y->dtype == RLX_FLOAT)
+    memcpy((float *)job->y->data + at, v, (size_t)n * sizeof *v);
+  else
+    convert_run(RLX_FLOAT, v, 0, job->y->dtype, job->y->data, at, n, &convert_default);
 }
 
 typedef void (*tile_fn)(const quantize_job *job, int64_t at, int64_t n, int64_t scale_at, int64_t step);
@@ -262,8 +361,8 @@ static rlx_status quantize_job_of(rlx_ctx *ctx, quantize_job *job) {
   *job = (quantize_job){.ctx = ctx, .x = &ctx->inputs[0], .scale = &ctx->inputs[1], .y = &ctx->outputs[0]};
   if (run_given(ctx, 2)) job->zero = &ctx->inputs[2];
   if (job->zero && job->zero->count != job->scale->count)
-    return rlx_fail(ctx, RLX_INVALID, "scale has %lld elements, the zero point %lld",
-                    (long long)job->scale->count, (long long)job->zero->count);
+    return rlx_fail(ctx, RLX_INVALID, "scale has %lld elements, the zero point %lld", (long long)job->scale->count,
+                    (long long)job->zero->count);
   return scale_map_of(ctx, p, job->x->rank, job->x->dims, job->scale->rank, job->scale->dims, &job->map);
 }
 
@@ -311,8 +410,10 @@ static rlx_status quantize_eval(rlx_ctx *ctx) {
   rlx_dtype precision = p->precision > 0 && p->precision < RLX_DTYPE_COUNT ? (rlx_dtype)p->precision : job.scale->dtype;
   job.precision = precision == RLX_FLOAT16 || precision == RLX_BFLOAT16 ? precision : RLX_FLOAT;
   if (bits < 8) memset(job.y->data, 0, (size_t)job.y->bytes);
-  if (!whole_bytes(&job)) quantize_elements(&job);
-  else rlx_parallel_for(ctx, (job.x->count + TILE - 1) / TILE, 32, quantize_range, &job);
+  if (!whole_bytes(&job))
+    quantize_elements(&job);
+  else
+    rlx_parallel_for(ctx, (job.x->count + TILE - 1) / TILE, 32, quantize_range, &job);
   return RLX_OK;
 }
 

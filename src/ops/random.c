@@ -21,19 +21,14 @@ typedef struct random_params {
 
 enum { RANDOM_DTYPE = 1u, RANDOM_SEED = 2u };
 
-#define RANDOM_COMMON(its_dtype, name1, default1, name2, default2)                                       \
-  {.name = "dtype", .kind = RLX_ATTR_INT, .offset = offsetof(random_params, dtype), .default_int = its_dtype}, \
-      {.name = "seed", .kind = RLX_ATTR_FLOAT, .offset = offsetof(random_params, seed)},                 \
-      {.name = name1,                                                                                    \
-       .kind = RLX_ATTR_FLOAT,                                                                           \
-       .offset = offsetof(random_params, first),                                                         \
-       .default_float = default1},                                                                       \
-      {.name = name2,                                                                                    \
-       .kind = RLX_ATTR_FLOAT,                                                                           \
-       .offset = offsetof(random_params, second),                                                        \
-       .default_float = default2}
-#define RANDOM_SHAPE                                                                                     \
-  {.name = "shape", .kind = RLX_ATTR_INTS, .flags = RLX_REQUIRED, .offset = offsetof(random_params, shape)}
+#define RANDOM_COMMON(its_dtype, name1, default1, name2, default2)                                                     \
+  {.name = "dtype", .kind = RLX_ATTR_INT, .offset = offsetof(random_params, dtype), .default_int = its_dtype},         \
+      {.name = "seed", .kind = RLX_ATTR_FLOAT, .offset = offsetof(random_params, seed)},                               \
+      {.name = name1, .kind = RLX_ATTR_FLOAT, .offset = offsetof(random_params, first), .default_float = default1}, {  \
+    .name = name2, .kind = RLX_ATTR_FLOAT, .offset = offsetof(random_params, second), .default_float = default2        \
+  }
+#define RANDOM_SHAPE                                                                                                   \
+  { .name = "shape", .kind = RLX_ATTR_INTS, .flags = RLX_REQUIRED, .offset = offsetof(random_params, shape) }
 
 static const rlx_attr_def uniform_attrs[] = {RANDOM_COMMON(RLX_FLOAT, "low", 0, "high", 1), RANDOM_SHAPE, {0}};
 static const rlx_attr_def normal_attrs[] = {RANDOM_COMMON(RLX_FLOAT, "mean", 0, "scale", 1), RANDOM_SHAPE, {0}};
@@ -86,8 +81,7 @@ static void uniform_range(void *arg, int64_t begin, int64_t end) {
 static void normal_range(void *arg, int64_t begin, int64_t end) {
   const random_job *job = arg;
   for (int64_t i = begin; i < end; i++)
-    number_store(job->y->dtype, job->y->data, i,
-                 job->first + job->second * random_normal(job->seed, (uint64_t)i));
+    number_store(job->y->dtype, job->y->data, i, job->first + job->second * random_normal(job->seed, (uint64_t)i));
 }
 
 static rlx_status random_run(rlx_ctx *ctx, void (*body)(void *arg, int64_t begin, int64_t end)) {
@@ -99,32 +93,28 @@ static rlx_status random_run(rlx_ctx *ctx, void (*body)(void *arg, int64_t begin
   return RLX_OK;
 }
 
-static rlx_status uniform_eval(rlx_ctx *ctx) {
-  return random_run(ctx, uniform_range);
-}
+static rlx_status uniform_eval(rlx_ctx *ctx) { return random_run(ctx, uniform_range); }
 
-static rlx_status normal_eval(rlx_ctx *ctx) {
-  return random_run(ctx, normal_range);
-}
+static rlx_status normal_eval(rlx_ctx *ctx) { return random_run(ctx, normal_range); }
 
-#define RANDOM_OP(id, op_name, text, its_inputs, its_attrs, its_infer, its_eval)                         \
-  static const rlx_op id = {                                                                             \
-      .struct_size = sizeof(rlx_op),                                                                     \
-      .name = op_name,                                                                                   \
-      .version = 1,                                                                                      \
-      .doc = text,                                                                                       \
-      .inputs = its_inputs,                                                                              \
-      .outputs = random_outputs,                                                                         \
-      .attrs = its_attrs,                                                                                \
-      .params_size = sizeof(random_params),                                                              \
-      .traits = RLX_RANDOM,                                                                              \
-      .infer = its_infer,                                                                                \
-      .eval = its_eval,                                                                                  \
+#define RANDOM_OP(id, op_name, text, its_inputs, its_attrs, its_infer, its_eval)                                       \
+  static const rlx_op id = {                                                                                           \
+      .struct_size = sizeof(rlx_op),                                                                                   \
+      .name = op_name,                                                                                                 \
+      .version = 1,                                                                                                    \
+      .doc = text,                                                                                                     \
+      .inputs = its_inputs,                                                                                            \
+      .outputs = random_outputs,                                                                                       \
+      .attrs = its_attrs,                                                                                              \
+      .params_size = sizeof(random_params),                                                                            \
+      .traits = RLX_RANDOM,                                                                                            \
+      .infer = its_infer,                                                                                              \
+      .eval = its_eval,                                                                                                \
   }
-RANDOM_OP(random_uniform_op, "onnx.RandomUniform", "Numbers uniform in [low, high).", NULL, uniform_attrs,
-          random_infer, uniform_eval);
-RANDOM_OP(random_normal_op, "onnx.RandomNormal", "Normal numbers of the given mean and deviation (scale).",
-          NULL, normal_attrs, random_infer, normal_eval);
+RANDOM_OP(random_uniform_op, "onnx.RandomUniform", "Numbers uniform in [low, high).", NULL, uniform_attrs, random_infer,
+          uniform_eval);
+RANDOM_OP(random_normal_op, "onnx.RandomNormal", "Normal numbers of the given mean and deviation (scale).", NULL,
+          normal_attrs, random_infer, normal_eval);
 RANDOM_OP(random_uniform_like, "onnx.RandomUniformLike", "RandomUniform with the input's dims.", like_inputs,
           uniform_like_attrs, random_like_infer, uniform_eval);
 RANDOM_OP(random_normal_like, "onnx.RandomNormalLike", "RandomNormal with the input's dims.", like_inputs,
@@ -143,8 +133,7 @@ static const rlx_attr_def bernoulli_attrs[] = {
     {.name = "seed", .kind = RLX_ATTR_FLOAT, .offset = offsetof(bernoulli_params, seed)},
     {0}};
 static const rlx_port bernoulli_inputs[] = {{.name = "input", .dtypes = RLX_SET_FLOATS}, {0}};
-static const rlx_port bernoulli_outputs[] = {
-    {.name = "output", .dtypes = RLX_SET_NUMBERS | RLX_SET(RLX_BOOL)}, {0}};
+static const rlx_port bernoulli_outputs[] = {{.name = "output", .dtypes = RLX_SET_NUMBERS | RLX_SET(RLX_BOOL)}, {0}};
 
 static rlx_status bernoulli_infer(rlx_infer *ctx) {
   const bernoulli_params *p = rlx_infer_params(ctx);
@@ -246,8 +235,7 @@ static rlx_status multinomial_eval(rlx_ctx *ctx) {
     }
     for (int64_t s = 0; s < p->sample_size; s++) {
       int64_t i = b * p->sample_size + s;
-      number_store_int(y->dtype, y->data, i,
-                       pick_class(x, b, highest, total * random_uniform(seed, (uint64_t)i)));
+      number_store_int(y->dtype, y->data, i, pick_class(x, b, highest, total * random_uniform(seed, (uint64_t)i)));
     }
   }
   return RLX_OK;
@@ -267,7 +255,6 @@ static const rlx_op multinomial = {
     .eval = multinomial_eval,
 };
 
-static const rlx_op *const ops[] = {&random_uniform_op,   &random_normal_op, &random_uniform_like,
-                                    &random_normal_like, &bernoulli,        &multinomial,
-                                    NULL};
+static const rlx_op *const ops[] = {
+    &random_uniform_op, &random_normal_op, &random_uniform_like, &random_normal_like, &bernoulli, &multinomial, NULL};
 const rlx_module ops_random = {.ops = ops};

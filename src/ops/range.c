@@ -12,14 +12,12 @@ typedef struct range_params {
 } range_params;
 
 static const rlx_attr_def range_attrs[] = {
-    {.name = "stash_type", .kind = RLX_ATTR_INT, .offset = offsetof(range_params, stash_type), .default_int = 1},
-    {0}};
+    {.name = "stash_type", .kind = RLX_ATTR_INT, .offset = offsetof(range_params, stash_type), .default_int = 1}, {0}};
 #define RANGE_TYPES (RLX_SET_FLOATS | RLX_SET(RLX_INT16) | RLX_SET(RLX_INT32) | RLX_SET(RLX_INT64))
-static const rlx_port range_inputs[] = {
-    {.name = "start", .variable = "T", .dtypes = RANGE_TYPES, .flags = RLX_HOST},
-    {.name = "limit", .variable = "T", .dtypes = RANGE_TYPES, .flags = RLX_HOST},
-    {.name = "delta", .variable = "T", .dtypes = RANGE_TYPES, .flags = RLX_HOST},
-    {0}};
+static const rlx_port range_inputs[] = {{.name = "start", .variable = "T", .dtypes = RANGE_TYPES, .flags = RLX_HOST},
+                                        {.name = "limit", .variable = "T", .dtypes = RANGE_TYPES, .flags = RLX_HOST},
+                                        {.name = "delta", .variable = "T", .dtypes = RANGE_TYPES, .flags = RLX_HOST},
+                                        {0}};
 static const rlx_port range_outputs[] = {{.name = "output", .variable = "T", .dtypes = RANGE_TYPES}, {0}};
 
 /* ceil((limit - start) / delta), at least 0. */
@@ -60,12 +58,11 @@ static rlx_status range_infer(rlx_infer *ctx) {
   }
   int64_t count;
   rlx_dtype dtype = t[0]->dtype;
-  rlx_status status =
-      dtype_is_float(dtype)
-          ? count_floats(ctx, dtype_load(dtype, t[0]->data, 0), dtype_load(dtype, t[1]->data, 0),
-                         dtype_load(dtype, t[2]->data, 0), &count)
-          : count_ints(ctx, dtype_load_int(dtype, t[0]->data, 0), dtype_load_int(dtype, t[1]->data, 0),
-                       dtype_load_int(dtype, t[2]->data, 0), &count);
+  rlx_status status = dtype_is_float(dtype)
+                          ? count_floats(ctx, dtype_load(dtype, t[0]->data, 0), dtype_load(dtype, t[1]->data, 0),
+                                         dtype_load(dtype, t[2]->data, 0), &count)
+                          : count_ints(ctx, dtype_load_int(dtype, t[0]->data, 0), dtype_load_int(dtype, t[1]->data, 0),
+                                       dtype_load_int(dtype, t[2]->data, 0), &count);
   if (status != RLX_OK) return status;
   rlx_infer_set(ctx, 0, 1, &count);
   return RLX_OK;
@@ -81,8 +78,7 @@ static rlx_status range_eval(rlx_ctx *ctx) {
     return RLX_OK;
   }
   uint64_t first = (uint64_t)dtype_load_int(dtype, start, 0), step = (uint64_t)dtype_load_int(dtype, delta, 0);
-  for (int64_t i = 0; i < y->count; i++)
-    number_store_int(dtype, y->data, i, (int64_t)(first + (uint64_t)i * step));
+  for (int64_t i = 0; i < y->count; i++) number_store_int(dtype, y->data, i, (int64_t)(first + (uint64_t)i * step));
   return RLX_OK;
 }
 

@@ -7,8 +7,8 @@
 #include "ops/_resize.h"
 
 #define RESIZE_TYPES (MOVE_WHOLE)
-#define TEXT_ATTR(text_name, member, text)                                                               \
-  {.name = text_name, .kind = RLX_ATTR_STRING, .offset = offsetof(resize_params, member), .default_string = text}
+#define TEXT_ATTR(text_name, member, text)                                                                             \
+  { .name = text_name, .kind = RLX_ATTR_STRING, .offset = offsetof(resize_params, member), .default_string = text }
 static const rlx_attr_def resize_attrs[] = {
     {.name = "axes", .kind = RLX_ATTR_INTS, .offset = offsetof(resize_params, axes)},
     {.name = "antialias", .kind = RLX_ATTR_INT, .offset = offsetof(resize_params, antialias)},
@@ -33,9 +33,7 @@ static const rlx_port resize_inputs_ports[] = {
     {0}};
 static const rlx_port resize_outputs[] = {{.name = "Y", .variable = "T1", .dtypes = RESIZE_TYPES}, {0}};
 
-static bool is_empty(const rlx_infer *ctx, int i) {
-  return !infer_given(ctx, i) || infer_length(ctx, i) == 0;
-}
+static bool is_empty(const rlx_infer *ctx, int i) { return !infer_given(ctx, i) || infer_length(ctx, i) == 0; }
 
 static rlx_status resize_infer(rlx_infer *ctx) {
   const resize_params *p = rlx_infer_params(ctx);
@@ -104,8 +102,10 @@ static rlx_status resize_eval(rlx_ctx *ctx) {
   }
   int64_t bytes = resize_scratch(&plan, x->dtype, x->count);
   void *scratch = bytes > 0 ? mem_aligned(64, (size_t)bytes) : NULL;
-  if (bytes && !scratch) status = rlx_fail(ctx, RLX_OUT_OF_MEMORY, "no memory for %lld bytes", (long long)bytes);
-  else status = resize_run(ctx, &plan, scratch);
+  if (bytes && !scratch)
+    status = rlx_fail(ctx, RLX_OUT_OF_MEMORY, "no memory for %lld bytes", (long long)bytes);
+  else
+    status = resize_run(ctx, &plan, scratch);
   mem_free(scratch);
   resize_finish(&plan);
   return status;
@@ -135,25 +135,15 @@ typedef struct upsample_params {
   float height_scale, width_scale;
 } upsample_params;
 
-static const rlx_attr_def mode_attrs[] = {{.name = "mode",
-                                           .kind = RLX_ATTR_STRING,
-                                           .offset = offsetof(upsample_params, mode),
-                                           .default_string = "nearest"},
-                                          {0}};
-static const rlx_attr_def scales_attrs[] = {{.name = "mode",
-                                             .kind = RLX_ATTR_STRING,
-                                             .offset = offsetof(upsample_params, mode),
-                                             .default_string = "nearest"},
-                                            {.name = "scales",
-                                             .kind = RLX_ATTR_FLOATS,
-                                             .flags = RLX_REQUIRED,
-                                             .offset = offsetof(upsample_params, scales)},
-                                            {0}};
+static const rlx_attr_def mode_attrs[] = {
+    {.name = "mode", .kind = RLX_ATTR_STRING, .offset = offsetof(upsample_params, mode), .default_string = "nearest"},
+    {0}};
+static const rlx_attr_def scales_attrs[] = {
+    {.name = "mode", .kind = RLX_ATTR_STRING, .offset = offsetof(upsample_params, mode), .default_string = "nearest"},
+    {.name = "scales", .kind = RLX_ATTR_FLOATS, .flags = RLX_REQUIRED, .offset = offsetof(upsample_params, scales)},
+    {0}};
 static const rlx_attr_def height_attrs[] = {
-    {.name = "mode",
-     .kind = RLX_ATTR_STRING,
-     .offset = offsetof(upsample_params, mode),
-     .default_string = "nearest"},
+    {.name = "mode", .kind = RLX_ATTR_STRING, .offset = offsetof(upsample_params, mode), .default_string = "nearest"},
     {.name = "height_scale",
      .kind = RLX_ATTR_FLOAT,
      .flags = RLX_REQUIRED,
@@ -163,10 +153,9 @@ static const rlx_attr_def height_attrs[] = {
      .flags = RLX_REQUIRED,
      .offset = offsetof(upsample_params, width_scale)},
     {0}};
-static const rlx_port upsample_inputs[] = {
-    {.name = "X", .variable = "T", .dtypes = RESIZE_TYPES},
-    {.name = "scales", .dtypes = RLX_SET(RLX_FLOAT), .flags = RLX_HOST},
-    {0}};
+static const rlx_port upsample_inputs[] = {{.name = "X", .variable = "T", .dtypes = RESIZE_TYPES},
+                                           {.name = "scales", .dtypes = RLX_SET(RLX_FLOAT), .flags = RLX_HOST},
+                                           {0}};
 static const rlx_port image_inputs[] = {{.name = "X", .variable = "T", .dtypes = RESIZE_TYPES}, {0}};
 static const rlx_port upsample_outputs[] = {{.name = "Y", .variable = "T", .dtypes = RESIZE_TYPES}, {0}};
 
@@ -192,10 +181,9 @@ static rlx_value *float_vector(rlx_graph *g, const float *values, int64_t count)
 static rlx_status lower_to_resize(rlx_graph *g, const rlx_node *n, rlx_value *scales, rlx_value **outputs) {
   const upsample_params *p = rlx_node_params(n);
   bool bilinear = p->mode.size == 8 && memcmp(p->mode.data, "bilinear", 8) == 0;
-  rlx_attr attrs[3] = {
-      {.name = "mode", .kind = RLX_ATTR_STRING, .s = bilinear ? (rlx_string){"linear", 6} : p->mode},
-      {.name = "coordinate_transformation_mode", .kind = RLX_ATTR_STRING, .s = {"asymmetric", 10}},
-      {.name = "nearest_mode", .kind = RLX_ATTR_STRING, .s = {"floor", 5}}};
+  rlx_attr attrs[3] = {{.name = "mode", .kind = RLX_ATTR_STRING, .s = bilinear ? (rlx_string){"linear", 6} : p->mode},
+                       {.name = "coordinate_transformation_mode", .kind = RLX_ATTR_STRING, .s = {"asymmetric", 10}},
+                       {.name = "nearest_mode", .kind = RLX_ATTR_STRING, .s = {"floor", 5}}};
   rlx_value *inputs[3] = {rlx_node_input(n, 0), NULL, scales};
   outputs[0] = rlx_graph_op(g, "onnx.Resize", attrs, 3, inputs, 3);
   return rlx_graph_status(g);
@@ -216,27 +204,26 @@ static rlx_status upsample1_lower(rlx_graph *g, const rlx_node *n, rlx_value **o
   return lower_to_resize(g, n, float_vector(g, scales, 4), outputs);
 }
 
-#define OLD_RESIZE(id, op_name, since, text, its_inputs, its_attrs, its_lower)                                       \
-  static const rlx_op id = {                                                                             \
-      .struct_size = sizeof(rlx_op),                                                                     \
-      .name = op_name,                                                                                   \
-      .version = since,                                                                                  \
-      .doc = text,                                                                                       \
-      .inputs = its_inputs,                                                                              \
-      .outputs = upsample_outputs,                                                                       \
-      .attrs = its_attrs,                                                                                \
-      .params_size = sizeof(upsample_params),                                                            \
-      .traits = RLX_PURE,                                                                                \
-      .infer = upsample_infer,                                                                           \
-      .lower = its_lower,                                                                                \
+#define OLD_RESIZE(id, op_name, since, text, its_inputs, its_attrs, its_lower)                                         \
+  static const rlx_op id = {                                                                                           \
+      .struct_size = sizeof(rlx_op),                                                                                   \
+      .name = op_name,                                                                                                 \
+      .version = since,                                                                                                \
+      .doc = text,                                                                                                     \
+      .inputs = its_inputs,                                                                                            \
+      .outputs = upsample_outputs,                                                                                     \
+      .attrs = its_attrs,                                                                                              \
+      .params_size = sizeof(upsample_params),                                                                          \
+      .traits = RLX_PURE,                                                                                              \
+      .infer = upsample_infer,                                                                                         \
+      .lower = its_lower,                                                                                              \
   }
 
 OLD_RESIZE(resize_10, "onnx.Resize", 10, "Resize on the grid x / scale, its nearest element the floor.",
            upsample_inputs, mode_attrs, scales_input_lower);
-OLD_RESIZE(upsample_9, "onnx.Upsample", 9, "The old name of Resize.", upsample_inputs, mode_attrs,
-           scales_input_lower);
-OLD_RESIZE(upsample_7, "onnx.Upsample", 7, "Upsample with the scales as an attribute.", image_inputs,
-           scales_attrs, upsample7_lower);
+OLD_RESIZE(upsample_9, "onnx.Upsample", 9, "The old name of Resize.", upsample_inputs, mode_attrs, scales_input_lower);
+OLD_RESIZE(upsample_7, "onnx.Upsample", 7, "Upsample with the scales as an attribute.", image_inputs, scales_attrs,
+           upsample7_lower);
 OLD_RESIZE(upsample_1, "onnx.Upsample", 1, "Upsample of height and width.", image_inputs, height_attrs,
            upsample1_lower);
 

@@ -14,9 +14,8 @@ static const rlx_attr_def reverse_attrs[] = {
     {.name = "batch_axis", .kind = RLX_ATTR_INT, .offset = offsetof(reverse_params, batch_axis), .default_int = 1},
     {.name = "time_axis", .kind = RLX_ATTR_INT, .offset = offsetof(reverse_params, time_axis)},
     {0}};
-static const rlx_port reverse_inputs[] = {{.name = "input", .variable = "T", .dtypes = MOVE_WHOLE},
-                                          {.name = "sequence_lens", .dtypes = MOVE_INT64},
-                                          {0}};
+static const rlx_port reverse_inputs[] = {
+    {.name = "input", .variable = "T", .dtypes = MOVE_WHOLE}, {.name = "sequence_lens", .dtypes = MOVE_INT64}, {0}};
 static const rlx_port reverse_outputs[] = {{.name = "Y", .variable = "T", .dtypes = MOVE_WHOLE}, {0}};
 
 static rlx_status reverse_infer(rlx_infer *ctx) {
@@ -29,8 +28,7 @@ static rlx_status reverse_infer(rlx_infer *ctx) {
   if (x->rank >= 0 && x->rank < 2) return rlx_fail(ctx, RLX_INVALID, "input has rank %d", x->rank);
   if (lens->rank >= 0 && lens->rank != 1)
     return rlx_fail(ctx, RLX_INVALID, "sequence_lens has rank %d, not 1", lens->rank);
-  if (x->rank >= 2 && lens->rank == 1 && x->dims[batch] >= 0 && lens->dims[0] >= 0 &&
-      x->dims[batch] != lens->dims[0])
+  if (x->rank >= 2 && lens->rank == 1 && x->dims[batch] >= 0 && lens->dims[0] >= 0 && x->dims[batch] != lens->dims[0])
     return rlx_fail(ctx, RLX_INVALID, "%lld sequence_lens for a batch of %lld", (long long)lens->dims[0],
                     (long long)x->dims[batch]);
   rlx_infer_like(ctx, 0, 0);
@@ -47,12 +45,12 @@ static rlx_status reverse_eval(rlx_ctx *ctx) {
   int64_t per_time = p->batch_axis == 0 ? slice : batches * slice;
   for (int64_t b = 0; b < batches; b++) {
     if (lens[b] < 0 || lens[b] > times)
-      return rlx_fail(ctx, RLX_INVALID, "sequence %lld has length %lld of %lld steps", (long long)b,
-                      (long long)lens[b], (long long)times);
+      return rlx_fail(ctx, RLX_INVALID, "sequence %lld has length %lld of %lld steps", (long long)b, (long long)lens[b],
+                      (long long)times);
     for (int64_t t = 0; t < times && slice; t++) {
       int64_t from = t < lens[b] ? lens[b] - 1 - t : t;
-      memcpy((char *)y->data + b * per_batch + t * per_time,
-             (const char *)x->data + b * per_batch + from * per_time, (size_t)slice);
+      memcpy((char *)y->data + b * per_batch + t * per_time, (const char *)x->data + b * per_batch + from * per_time,
+             (size_t)slice);
     }
   }
   return RLX_OK;

@@ -11,17 +11,15 @@ typedef struct block_params {
   rlx_string mode;
 } block_params;
 
-static const rlx_attr_def block_attrs[] = {{.name = "blocksize",
-                                            .kind = RLX_ATTR_INT,
-                                            .flags = RLX_REQUIRED | RLX_RANGED,
-                                            .offset = offsetof(block_params, blocksize),
-                                            .min = 1,
-                                            .max = 1 << 20},
-                                           {.name = "mode",
-                                            .kind = RLX_ATTR_STRING,
-                                            .offset = offsetof(block_params, mode),
-                                            .default_string = "DCR"},
-                                           {0}};
+static const rlx_attr_def block_attrs[] = {
+    {.name = "blocksize",
+     .kind = RLX_ATTR_INT,
+     .flags = RLX_REQUIRED | RLX_RANGED,
+     .offset = offsetof(block_params, blocksize),
+     .min = 1,
+     .max = 1 << 20},
+    {.name = "mode", .kind = RLX_ATTR_STRING, .offset = offsetof(block_params, mode), .default_string = "DCR"},
+    {0}};
 static const rlx_port block_inputs[] = {{.name = "input", .variable = "T", .dtypes = MOVE_WHOLE}, {0}};
 static const rlx_port block_outputs[] = {{.name = "output", .variable = "T", .dtypes = MOVE_WHOLE}, {0}};
 
@@ -29,8 +27,7 @@ static const rlx_port block_outputs[] = {{.name = "output", .variable = "T", .dt
 static rlx_status block_mode(const void *context, const block_params *p, bool *crd) {
   *crd = p->mode.size == 3 && memcmp(p->mode.data, "CRD", 3) == 0;
   if (*crd || (p->mode.size == 3 && memcmp(p->mode.data, "DCR", 3) == 0)) return RLX_OK;
-  return rlx_fail(context, RLX_INVALID, "mode is \"%.*s\", not DCR or CRD", (int)(p->mode.size & 63u),
-                  p->mode.data);
+  return rlx_fail(context, RLX_INVALID, "mode is \"%.*s\", not DCR or CRD", (int)(p->mode.size & 63u), p->mode.data);
 }
 
 /* dim = known extent that must divide by n. */
@@ -38,8 +35,8 @@ static rlx_status divide(const void *context, const char *what, int64_t extent, 
   *out = RLX_UNKNOWN;
   if (extent < 0) return RLX_OK;
   if (extent % n)
-    return rlx_fail(context, RLX_INVALID, "%s of extent %lld does not divide by %lld", what,
-                    (long long)extent, (long long)n);
+    return rlx_fail(context, RLX_INVALID, "%s of extent %lld does not divide by %lld", what, (long long)extent,
+                    (long long)n);
   *out = extent / n;
   return RLX_OK;
 }
@@ -69,13 +66,9 @@ static rlx_status block_infer(rlx_infer *ctx, bool to_depth) {
   return RLX_OK;
 }
 
-static rlx_status space_to_depth_infer(rlx_infer *ctx) {
-  return block_infer(ctx, true);
-}
+static rlx_status space_to_depth_infer(rlx_infer *ctx) { return block_infer(ctx, true); }
 
-static rlx_status depth_to_space_infer(rlx_infer *ctx) {
-  return block_infer(ctx, false);
-}
+static rlx_status depth_to_space_infer(rlx_infer *ctx) { return block_infer(ctx, false); }
 
 /* Element strides of a depth-side tensor [n, c, h, w] seen as (n, block row, block column, c, h, w). */
 static void depth_strides(const int64_t *dims, int64_t b, bool crd, int64_t s[6]) {
@@ -120,27 +113,17 @@ static rlx_status block_plan(const strided_node *n, strided_copy *c, bool to_dep
   return RLX_OK;
 }
 
-rlx_status space_to_depth_plan(const strided_node *n, strided_copy *c) {
-  return block_plan(n, c, true);
-}
+rlx_status space_to_depth_plan(const strided_node *n, strided_copy *c) { return block_plan(n, c, true); }
 
-rlx_status depth_to_space_plan(const strided_node *n, strided_copy *c) {
-  return block_plan(n, c, false);
-}
+rlx_status depth_to_space_plan(const strided_node *n, strided_copy *c) { return block_plan(n, c, false); }
 
-static rlx_status space_to_depth_eval(rlx_ctx *ctx) {
-  return strided_eval(ctx, space_to_depth_plan);
-}
+static rlx_status space_to_depth_eval(rlx_ctx *ctx) { return strided_eval(ctx, space_to_depth_plan); }
 
-static rlx_status depth_to_space_eval(rlx_ctx *ctx) {
-  return strided_eval(ctx, depth_to_space_plan);
-}
+static rlx_status depth_to_space_eval(rlx_ctx *ctx) { return strided_eval(ctx, depth_to_space_plan); }
 
-static rlx_status block_vjp(rlx_graph *g, const rlx_node *n, const char *inverse, rlx_value *dy,
-                            rlx_value **dx) {
+static rlx_status block_vjp(rlx_graph *g, const rlx_node *n, const char *inverse, rlx_value *dy, rlx_value **dx) {
   const block_params *p = rlx_node_params(n);
-  rlx_attr attrs[2] = {RLX_ATTR_I("blocksize", p->blocksize),
-                       {.name = "mode", .kind = RLX_ATTR_STRING, .s = p->mode}};
+  rlx_attr attrs[2] = {RLX_ATTR_I("blocksize", p->blocksize), {.name = "mode", .kind = RLX_ATTR_STRING, .s = p->mode}};
   if (dy) *dx = rlx_graph_op(g, inverse, attrs, 2, &dy, 1);
   return rlx_graph_status(g);
 }
@@ -160,8 +143,8 @@ static const rlx_op space_to_depth = {
     .name = "onnx.SpaceToDepth",
     .version = 1,
     .doc = "Each block of blocksize × blocksize pixels as channels of one pixel.",
-    .samples = (const char *const[]){"float[2,3,4,6] {blocksize = 2}",
-                                     "float[2,3,4,6] {blocksize = 2, mode = \"CRD\"}", NULL},
+    .samples =
+        (const char *const[]){"float[2,3,4,6] {blocksize = 2}", "float[2,3,4,6] {blocksize = 2, mode = \"CRD\"}", NULL},
     .inputs = block_inputs,
     .outputs = block_outputs,
     .attrs = block_attrs,
@@ -178,8 +161,8 @@ static const rlx_op depth_to_space = {
     .version = 1,
     .doc = "Channels of one pixel as a block of blocksize × blocksize pixels; mode says whether the block's "
            "place is the slowest (DCR) or the fastest (CRD) part of the channel.",
-    .samples = (const char *const[]){"float[2,8,3,5] {blocksize = 2}",
-                                     "float[2,8,3,5] {blocksize = 2, mode = \"CRD\"}", NULL},
+    .samples =
+        (const char *const[]){"float[2,8,3,5] {blocksize = 2}", "float[2,8,3,5] {blocksize = 2, mode = \"CRD\"}", NULL},
     .inputs = block_inputs,
     .outputs = block_outputs,
     .attrs = block_attrs,

@@ -20,9 +20,8 @@ static const rlx_attr_def topk_attrs[] = {
 static const rlx_port topk_inputs[] = {{.name = "X", .variable = "T", .dtypes = RLX_SET_NUMBERS},
                                        {.name = "K", .dtypes = MOVE_INT64, .flags = RLX_HOST},
                                        {0}};
-static const rlx_port topk_outputs[] = {{.name = "Values", .variable = "T", .dtypes = RLX_SET_NUMBERS},
-                                        {.name = "Indices", .dtypes = MOVE_INT64},
-                                        {0}};
+static const rlx_port topk_outputs[] = {
+    {.name = "Values", .variable = "T", .dtypes = RLX_SET_NUMBERS}, {.name = "Indices", .dtypes = MOVE_INT64}, {0}};
 
 static rlx_status topk_set(rlx_infer *ctx, int64_t axis_attr, int64_t k) {
   const rlx_type *x = rlx_infer_input(ctx, 0);
@@ -32,8 +31,7 @@ static rlx_status topk_set(rlx_infer *ctx, int64_t axis_attr, int64_t k) {
   rlx_status status = infer_axis(ctx, axis_attr, x->rank, &axis);
   if (status != RLX_OK || x->rank < 0) return status;
   if (k >= 0 && x->dims[axis] >= 0 && k > x->dims[axis])
-    return rlx_fail(ctx, RLX_INVALID, "K is %lld, the axis has %lld elements", (long long)k,
-                    (long long)x->dims[axis]);
+    return rlx_fail(ctx, RLX_INVALID, "K is %lld, the axis has %lld elements", (long long)k, (long long)x->dims[axis]);
   for (int o = 0; o < 2 && o < rlx_infer_output_count(ctx); o++) {
     rlx_infer_set(ctx, o, x->rank, x->dims);
     rlx_infer_output(ctx, o)->dims[axis] = k;
@@ -61,49 +59,52 @@ typedef struct topk_job {
 } topk_job;
 
 /* Order: wanted first, NaN as the largest number, the lower index among equals. */
-#define X(D, T, C, K)                                                                                    \
-  static inline bool before_##D(const topk_job *job, const T *x, int64_t a, int64_t b) {                 \
-    C va = TYPED_LOAD_##D(x[a * job->inner]), vb = TYPED_LOAD_##D(x[b * job->inner]);                    \
-    bool na = TYPED_NAN_##K(va), nb = TYPED_NAN_##K(vb);                                                 \
-    if (na || nb) return na == nb ? a < b : job->largest ? na : nb;                                      \
-    if (va == vb) return a < b;                                                                          \
-    return job->largest ? va > vb : va < vb;                                                             \
-  }                                                                                                      \
-  static void sink_##D(const topk_job *job, const T *x, int64_t *best, int64_t size, int64_t at) {       \
-    for (;;) {                                                                                           \
-      int64_t worst = at, left = 2 * at + 1;                                                             \
-      for (int64_t c = left; c < left + 2 && c < size; c++)                                              \
-        if (before_##D(job, x, best[worst], best[c])) worst = c;                                         \
-      if (worst == at) return;                                                                           \
-      int64_t swap = best[at];                                                                           \
-      best[at] = best[worst];                                                                            \
-      best[worst] = swap;                                                                                \
-      at = worst;                                                                                        \
-    }                                                                                                    \
-  }                                                                                                      \
-  static void topk_line_##D(const topk_job *job, int64_t line, int64_t *best) {                          \
-    const rlx_operand *values = &job->ctx->outputs[0];                                                   \
-    int64_t *indices = run_wanted(job->ctx, 1) ? job->ctx->outputs[1].data : NULL;                       \
-    const T *x = (const T *)job->ctx->inputs[0].data + line / job->inner * job->n * job->inner +         \
-                 line % job->inner;                                                                      \
-    int64_t k = job->k, out = line / job->inner * k * job->inner + line % job->inner;                    \
-    for (int64_t i = 0; i < k; i++) best[i] = i;                                                         \
-    for (int64_t i = k / 2 - 1; i >= 0; i--) sink_##D(job, x, best, k, i);                               \
-    for (int64_t i = k; i < job->n; i++)                                                                 \
-      if (before_##D(job, x, i, best[0])) {                                                              \
-        best[0] = i;                                                                                     \
-        sink_##D(job, x, best, k, 0);                                                                    \
-      }                                                                                                  \
-    for (int64_t size = k - 1; size > 0; size--) {                                                       \
-      int64_t swap = best[0];                                                                            \
-      best[0] = best[size];                                                                              \
-      best[size] = swap;                                                                                 \
-      sink_##D(job, x, best, size, 0);                                                                   \
-    }                                                                                                    \
-    for (int64_t i = 0; i < k; i++, out += job->inner) {                                                 \
-      if (values->data) ((T *)values->data)[out] = x[best[i] * job->inner];                              \
-      if (indices) indices[out] = best[i];                                                               \
-    }                                                                                                    \
+#define X(D, T, C, K)                                                                                                  \
+  static inline bool before_##D(const topk_job *job, const T *x, int64_t a, int64_t b) {                               \
+    C va = TYPED_LOAD_##D(x[a * job->inner]), vb = TYPED_LOAD_##D(x[b * job->inner]);                                  \
+    bool na = TYPED_NAN_##K(va), nb = TYPED_NAN_##K(vb);                                                               \
+    if (na || nb) return na == nb ? a < b : job->largest ? na : nb;                                                    \
+    if (va == vb) return a < b;                                                                                        \
+    return job->largest ? va > vb : va < vb;                                                                           \
+  }                                                                                                                    \
+  static void sink_##D(const topk_job *job, const T *x, int64_t *best, int64_t size, int64_t at) {                     \
+    for (;;) {                                                                                                         \
+      int64_t worst = at, left = 2 * at + 1;                                                                           \
+      for (int64_t c = left; c < left + 2 && c < size; c++)                                                            \
+        if (before_##D(job, x, best[worst], best[c])) worst = c;                                                       \
+      if (worst == at) return;                                                                                         \
+      int64_t swap = best[at];                                                                                         \
+      best[at] = best[worst];                                                                                          \
+      best[worst] = swap;                                                                                              \
+      at = worst;                                                                                                      \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  static void topk_line_##D(const topk_job *job, int64_t line, int64_t *best) {                                        \
+    const rlx_operand *values = &job->ctx->outputs[0];                                                                 \
+    int64_t *indices = run_wanted(job->ctx, 1) ? job->ctx->outputs[1].data : NULL;                                     \
+    const T *x = (const T *)job->ctx->inputs[0].data + line / job->inner * job->n * job->inner + line % job->inner;    \
+    int64_t k = job->k, out = line / job->inner * k * job->inner + line % job->inner;                                  \
+    for (int64_t i = 0; i < k; i++) best[i] = i;                                                                       \
+    for (int64_t i = k / 2 - 1; i >= 0; i--) sink_##D(job, x, best, k, i);                                             \
+    C worst = TYPED_LOAD_##D(x[best[0] * job->inner]);                                                                 \
+    for (int64_t i = k; i < job->n; i++) {                                                                             \
+      C v = TYPED_LOAD_##D(x[i * job->inner]);                                                                         \
+      if (job->largest ? v <= worst : v >= worst) continue;                                                            \
+      if (!before_##D(job, x, i, best[0])) continue;                                                                   \
+      best[0] = i;                                                                                                     \
+      sink_##D(job, x, best, k, 0);                                                                                    \
+      worst = TYPED_LOAD_##D(x[best[0] * job->inner]);                                                                 \
+    }                                                                                                                  \
+    for (int64_t size = k - 1; size > 0; size--) {                                                                     \
+      int64_t swap = best[0];                                                                                          \
+      best[0] = best[size];                                                                                            \
+      best[size] = swap;                                                                                               \
+      sink_##D(job, x, best, size, 0);                                                                                 \
+    }                                                                                                                  \
+    for (int64_t i = 0; i < k; i++, out += job->inner) {                                                               \
+      if (values->data) ((T *)values->data)[out] = x[best[i] * job->inner];                                            \
+      if (indices) indices[out] = best[i];                                                                             \
+    }                                                                                                                  \
   }
 #include "ir/dtype.def"
 X(FLOAT16, uint16_t, float, f)
@@ -114,13 +115,13 @@ typedef void (*topk_fn)(const topk_job *job, int64_t line, int64_t *best);
 
 static topk_fn topk_of(rlx_dtype dtype) {
   switch (dtype) {
-#define X(D, T, C, K)                                                                                    \
+#define X(D, T, C, K)                                                                                                  \
   case RLX_##D: return topk_line_##D;
 #include "ir/dtype.def"
     X(FLOAT16, uint16_t, float, f)
     X(BFLOAT16, uint16_t, float, f)
 #undef X
-  default: return NULL;
+    default: return NULL;
   }
 }
 
@@ -137,31 +138,29 @@ static rlx_status topk_eval(rlx_ctx *ctx) {
   const topk_params *p = ctx->params;
   const rlx_operand *x = &ctx->inputs[0], *values = &ctx->outputs[0];
   if (!values->data && !run_wanted(ctx, 1)) return RLX_OK;
-  if (!topk_of(x->dtype))
-    return rlx_fail(ctx, RLX_UNSUPPORTED, "element type %s", rlx_dtype_name(x->dtype));
+  if (!topk_of(x->dtype)) return rlx_fail(ctx, RLX_UNSUPPORTED, "element type %s", rlx_dtype_name(x->dtype));
   int axis = axis_normalise(p->axis, x->rank);
   topk_job job = {.ctx = ctx, .n = x->dims[axis], .inner = dims_product(x->dims, axis + 1, x->rank)};
   job.k = index_load(&ctx->inputs[1], 0);
   job.largest = p->largest;
   if (job.k < 0 || job.k > job.n)
-    return rlx_fail(ctx, RLX_INVALID, "K is %lld, the axis has %lld elements", (long long)job.k,
-                    (long long)job.n);
+    return rlx_fail(ctx, RLX_INVALID, "K is %lld, the axis has %lld elements", (long long)job.k, (long long)job.n);
   if (job.k == 0 || x->count == 0) return RLX_OK;
   job.lines = x->count / job.n;
   int64_t chunks = x->count < 16384 ? 1 : rlx_thread_count(ctx);
   if (chunks > job.lines) chunks = job.lines;
   job.chunk = (job.lines + chunks - 1) / chunks;
   job.scratch = mem_array((size_t)(chunks * job.k), sizeof *job.scratch);
-  if (!job.scratch)
-    return rlx_fail(ctx, RLX_OUT_OF_MEMORY, "no memory for %lld indices", (long long)(chunks * job.k));
-  if (chunks == 1) topk_chunks(&job, 0, 1);
-  else rlx_parallel_for(ctx, chunks, 1, topk_chunks, &job);
+  if (!job.scratch) return rlx_fail(ctx, RLX_OUT_OF_MEMORY, "no memory for %lld indices", (long long)(chunks * job.k));
+  if (chunks == 1)
+    topk_chunks(&job, 0, 1);
+  else
+    rlx_parallel_for(ctx, chunks, 1, topk_chunks, &job);
   mem_free(job.scratch);
   return RLX_OK;
 }
 
-static rlx_status topk_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads,
-                           rlx_value **input_grads) {
+static rlx_status topk_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads, rlx_value **input_grads) {
   const topk_params *p = rlx_node_params(n);
   if (!output_grads[0]) return rlx_graph_status(g);
   rlx_value *inputs[3] = {graph_zeros_like(g, rlx_node_input(n, 0)), rlx_node_output(n, 1), output_grads[0]};

@@ -26,9 +26,7 @@ static rlx_status trilu_infer(rlx_infer *ctx) {
   return RLX_OK;
 }
 
-static int64_t clamp_to(int64_t v, int64_t high) {
-  return v < 0 ? 0 : v > high ? high : v;
-}
+static int64_t clamp_to(int64_t v, int64_t high) { return v < 0 ? 0 : v > high ? high : v; }
 
 static rlx_status trilu_eval(rlx_ctx *ctx) {
   const trilu_params *p = ctx->params;
@@ -59,8 +57,7 @@ static rlx_status trilu_eval(rlx_ctx *ctx) {
   return RLX_OK;
 }
 
-static rlx_status trilu_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads,
-                            rlx_value **input_grads) {
+static rlx_status trilu_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads, rlx_value **input_grads) {
   const trilu_params *p = rlx_node_params(n);
   if (!output_grads[0]) return rlx_graph_status(g);
   rlx_attr attr = RLX_ATTR_I("upper", p->upper);
@@ -92,10 +89,9 @@ typedef struct eye_params {
   int64_t dtype, k;
 } eye_params;
 
-static const rlx_attr_def eye_attrs[] = {
-    {.name = "dtype", .kind = RLX_ATTR_INT, .offset = offsetof(eye_params, dtype)},
-    {.name = "k", .kind = RLX_ATTR_INT, .offset = offsetof(eye_params, k)},
-    {0}};
+static const rlx_attr_def eye_attrs[] = {{.name = "dtype", .kind = RLX_ATTR_INT, .offset = offsetof(eye_params, dtype)},
+                                         {.name = "k", .kind = RLX_ATTR_INT, .offset = offsetof(eye_params, k)},
+                                         {0}};
 #define EYE_TYPES (RLX_SET_NUMBERS | RLX_SET(RLX_BOOL))
 static const rlx_port eye_inputs[] = {{.name = "input", .dtypes = EYE_TYPES}, {0}};
 static const rlx_port eye_outputs[] = {{.name = "output", .dtypes = EYE_TYPES}, {0}};

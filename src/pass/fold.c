@@ -36,14 +36,19 @@ static rlx_status evaluate(rlx_node *n, rlx_tensor **out) {
   for (int i = 0; i < n->input_count; i++) {
     const rlx_value *v = n->inputs[i];
     if (!v) continue;
-    if (v->constant)
-      inputs[i] = tensor_operand(v->constant);
-    else
+    if (v->constant) {
+      if (!tensor_pin(v->constant)) return status_no_memory(v->constant->bytes);
+      inputs[i] = tensor_operand_pinned(v->constant);
+    } else {
       inputs[i] = (rlx_operand){.dims = v->type.dims, .rank = v->type.rank, .dtype = v->type.dtype,
                                 .count = shape_count(v->type.rank, v->type.dims)};
+    }
   }
   for (int i = 0; i < n->output_count; i++) types[i] = n->outputs[i]->type;
-  return node_run(n, n->op->op.eval, inputs, types, out);
+  rlx_status status = node_run(n, n->op->op.eval, inputs, types, out);
+  for (int i = 0; i < n->input_count; i++)
+    if (n->inputs[i] && n->inputs[i]->constant) tensor_unpin(n->inputs[i]->constant);
+  return status;
 }
 
 rlx_status pass_fold(rlx_graph *g, const target *t, bool *changed) {

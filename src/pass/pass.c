@@ -13,7 +13,11 @@ const pass pass_table[] = {
     {"infer", pass_infer, "infer types from what the graph says", true, true},
     {"select", pass_select, "choose a kernel for every node, lowering where that comes first", true, true},
     {"fold", pass_fold, "evaluate nodes whose inputs are constant", false, false},
+    {"fuse_conv", pass_fuse_conv, "put normalisation, sums and activations into convolutions", false, false},
+    {"fuse_layer_norm", pass_fuse_layer_norm, "make one node of layer normalisations written out", false, false},
+    {"fuse", pass_fuse, "make one node of chains and trees of elementwise nodes", false, false},
     {"prune", pass_prune, "drop nodes that nothing uses", false, false},
+    {"layout", pass_layout, "let chains of kernels work in the memory layouts they like", false, false},
     {NULL, NULL, NULL, false, false},
 };
 
@@ -58,7 +62,8 @@ rlx_status passes_run(rlx_graph *g, const target *t, const char *disabled, const
     int64_t begin = clock_ns();
     RLX_TRY(run_on(p, g, t, &changed));
     if (debug->switches & DEBUG_TIME)
-      log_line(RLX_LOG_DEBUG, "pass %s: %lld us%s", p->name, (long long)(clock_ns() - begin) / 1000, changed ? ", changed" : "");
+      log_line(RLX_LOG_DEBUG, "pass %s: %lld us%s", p->name, (long long)(clock_ns() - begin) / 1000,
+               changed ? ", changed" : "");
     if ((debug->switches & DEBUG_PRINT) && (!*debug->print_pass || strcmp(debug->print_pass, p->name) == 0)) dump(p, g);
     if (debug->switches & DEBUG_VALIDATE) {
       rlx_status status = graph_validate(g);

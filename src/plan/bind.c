@@ -431,6 +431,7 @@ static rlx_status bind(binder *b) {
   MOVE_LIST(b, made, made, made_count);
   MOVE_LIST(b, owned, owned, owned_count);
   MOVE_LIST(b, packed, packed, packed_count);
+  MOVE_LIST(b, pinned, pinned, pinned_count);
   return RLX_OK;
 }
 
@@ -446,7 +447,9 @@ static void finish(binder *b) {
   vector_finish(&b->dynamic);
   vector_finish(&b->awaited);
   vector_finish(&b->owned);
+  for (size_t i = 0; i < b->pinned.count; i++) tensor_unpin(b->pinned.data[i]);
   vector_finish(&b->packed);
+  vector_finish(&b->pinned);
   vector_finish(&b->made);
   arena_finish(&b->scratch);
 }

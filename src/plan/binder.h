@@ -32,6 +32,7 @@ typedef struct binder {
   VECTOR(uint32_t) awaited;
   VECTOR(rlx_tensor *) owned;
   VECTOR(packed *) packed;
+  VECTOR(const rlx_tensor *) pinned;
   VECTOR(output_slot) made;
   bool effect_blocked;         /* a side effect waits for the next stage: so do all after it */
   int64_t prepare_ns;

@@ -46,13 +46,16 @@ static rlx_status make(packed_set *s, packed *p, const rlx_packing *form, const 
   if (form->align & (form->align - 1) || form->bytes < 0) return RLX_FAIL(INVALID, "packing: bad align or size");
   p->data = mem_aligned(align, (size_t)form->bytes);
   if (!p->data) return status_no_memory((size_t)form->bytes);
-  rlx_operand from = tensor_operand(p->constant);
-  RLX_TRY(c->kernel->head.pack(b, state, input, &from, p->data));
+  if (!tensor_pin(p->constant)) return status_no_memory(p->constant->bytes);
+  rlx_operand from = tensor_operand_pinned(p->constant);
+  rlx_status status = c->kernel->head.pack(b, state, input, &from, p->data);
+  tensor_unpin(p->constant);
+  RLX_TRY(status);
   if (!map_put_bytes(&s->entries, &p->key, sizeof p->key, p)) return status_no_memory(sizeof *p);
   p->bytes = form->bytes;
   s->bytes += form->bytes;
   /* The plain pages of a mapped weight are read again from the file if anything ever needs them. */
-  if (p->constant->file) mapped_file_drop_pages(p->constant->file, p->constant->data, p->constant->bytes);
+  if (p->constant->file) mapped_file_drop_pages(p->constant->file, tensor_raw(p->constant), p->constant->bytes);
   return RLX_OK;
 }
 

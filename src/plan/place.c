@@ -77,6 +77,22 @@ static rlx_status place_outputs(binder *b) {
   return RLX_OK;
 }
 
+static const rlx_value *hidden_value(const binder *b, uint32_t slot) {
+  size_t own = b->p->graph->values.count;
+  return slot < own ? b->p->graph->values.data[slot] : b->p->captures.data[slot - own];
+}
+
+/* The address of a constant that is read as it is: an unaligned weight is copied for as long as the stage lives. */
+static rlx_status pin_constant(binder *b, uint32_t slot, void **data) {
+  const rlx_value *v = hidden_value(b, binder_root(b, slot));
+  if (!v->constant || !v->constant->unaligned) return RLX_OK;
+  *data = (void *)(uintptr_t)tensor_pin(v->constant);
+  if (!*data) return status_no_memory(v->constant->bytes);
+  if (vector_push(&b->pinned, v->constant)) return RLX_OK;
+  tensor_unpin(v->constant);
+  return status_no_memory(sizeof v);
+}
+
 static rlx_status list_copies(binder *b) {
   const rlx_graph *g = b->p->graph;
   stage *s = b->s;
@@ -88,6 +104,8 @@ static rlx_status list_copies(binder *b) {
     uint32_t slot = program_slot(b->p, g->outputs.data[o].value);
     if (!s->facts[slot].produced)
       return RLX_FAIL(INVALID, "output '%s' is made by nothing", g->outputs.data[o].name);
+    if (s->facts[slot].where.kind == PLACE_FIXED && !s->facts[slot].where.data)
+      RLX_TRY(pin_constant(b, slot, &s->facts[slot].where.data));
     s->copies[s->copy_count++] = (output_slot){(int)o, slot};
   }
   return RLX_OK;
@@ -285,9 +303,13 @@ static void fill_operand(binder *b, uint32_t slot, const rlx_value *v, int at) {
   b->s->resets[b->s->reset_count++] = at;
 }
 
-static const rlx_value *hidden_value(const binder *b, uint32_t slot) {
-  size_t own = b->p->graph->values.count;
-  return slot < own ? b->p->graph->values.data[slot] : b->p->captures.data[slot - own];
+static rlx_status pin_inputs(binder *b, const step *s, int first) {
+  for (int i = 0; i < input_count(s); i++) {
+    rlx_operand *o = &b->s->operands[first + i];
+    if (s->from->inputs[i] != NO_SLOT && b->s->places[first + i].kind == PLACE_FIXED && !o->data)
+      RLX_TRY(pin_constant(b, s->from->inputs[i], &o->data));
+  }
+  return RLX_OK;
 }
 
 static rlx_status fill_step(binder *b, step *s, int first) {
@@ -297,12 +319,13 @@ static rlx_status fill_step(binder *b, step *s, int first) {
     if (n->inputs[i] != NO_SLOT) fill_operand(b, n->inputs[i], hidden_value(b, n->inputs[i]), first + i);
   for (int i = 0; i < output_count(s); i++)
     fill_operand(b, n->outputs[i], n->node->outputs[i], first + input_count(s) + i);
-  if (!s->chosen->kernel || !s->chosen->kernel->head.packing) return RLX_OK;
-  rlx_bound bound;
-  RLX_TRY(binder_bound(b, n, &bound));
-  for (int i = 0; i < n->input_count; i++)
-    if (bound.constants[i]) RLX_TRY(pack_input(b, s, i, &bound, &b->s->operands[first + i]));
-  return RLX_OK;
+  if (s->chosen->kernel && s->chosen->kernel->head.packing) {
+    rlx_bound bound;
+    RLX_TRY(binder_bound(b, n, &bound));
+    for (int i = 0; i < n->input_count; i++)
+      if (bound.constants[i]) RLX_TRY(pack_input(b, s, i, &bound, &b->s->operands[first + i]));
+  }
+  return pin_inputs(b, s, first);
 }
 
 static rlx_status fill_operands(binder *b) {

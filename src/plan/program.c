@@ -105,6 +105,7 @@ void stage_release(stage *s) {
   }
   for (int i = 0; i < s->owned_count; i++) rlx_tensor_destroy(s->owned[i]);
   for (int i = 0; i < s->packed_count; i++) packed_release(s->packed[i]);
+  for (int i = 0; i < s->pinned_count; i++) tensor_unpin(s->pinned[i]);
   if (s->next) stage_set_finish(s->next);
   mem_free(s->next);
   arena_finish(&s->memory);
@@ -130,7 +131,8 @@ static uint64_t tick(void) {
 stage *stage_set_find(stage_set *set, const void *dims, size_t dims_bytes, const program_input *inputs) {
     for (size_t i = 0; i < set->list.count; i++) {
     stage *s = set->list.data[i];
-    if (s->dims_bytes != dims_bytes || memcmp(s->key, dims, dims_bytes) != 0 || !same_values(s, inputs)) continue;
+    if (s->dims_bytes != dims_bytes || !same_values(s, inputs)) continue;
+    if (dims_bytes && memcmp(s->key, dims, dims_bytes) != 0) continue;
     s->last_used = tick();
     return s;
   }

@@ -122,6 +122,8 @@ typedef struct stage {
   int owned_count;
   struct packed **packed;  /* references to packed constants */
   int packed_count;
+  const rlx_tensor **pinned; /* constants steps read unpacked */
+  int pinned_count;
   struct stage_set *next;  /* by key */
   struct frame **frames;   /* per run state, which alone touches its entry */
   int frame_count;

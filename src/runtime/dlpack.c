@@ -63,7 +63,7 @@ rlx_status rlx_tensor_to_dlpack(rlx_tensor *t, struct DLManagedTensor **out) {
   memcpy(e->shape, t->dims, sizeof e->shape);
   shape_strides(t->rank, t->dims, e->strides);
   e->tensor = rlx_tensor_retain(t);
-  e->managed = (struct DLManagedTensor){{.data = t->data,
+  e->managed = (struct DLManagedTensor){{.data = rlx_tensor_data(t),
                                          .device = {DL_CPU, 0},
                                          .rank = t->rank,
                                          .dtype = {codes[i].code, (uint8_t)rlx_dtype_bits(t->dtype), 1},

@@ -98,3 +98,10 @@ printf 'near 0.001 0\ndefault 1 1\n' >"$near/tolerances.txt"
 expect 1 '1 failed' "$RLX" test "$near" --ops "$package"
 printf 'near much\n' >"$near/tolerances.txt"
 expect_failure 1 'tolerances.txt:1' "$RLX" test "$near" --ops "$package"
+
+# A contested case: its values are not compared, its shape is.
+printf '# comment\nvalue its values are random\nshape too\n' >"$work/contested.txt"
+expect 0 '0 passed, 0 failed, 1 skipped' "$RLX" test "$work/suite/value" --ops "$package" --contested "$work/contested.txt"
+expect 1 '2 passed, 11 failed, 1 skipped' "$RLX" test "$work/suite" --ops "$package" --contested "$work/contested.txt"
+printf 'value\n' >"$work/contested.txt"
+expect_failure 1 'contested.txt:1' "$RLX" test "$work/suite" --ops "$package" --contested "$work/contested.txt"

@@ -20,6 +20,8 @@ expect_failure 2 "--policy takes allow, warn, forbid" "$RLX" run model.onnx --po
 expect_failure 2 "budget=TRIPS[,BYTES] takes numbers" "$RLX" run model.onnx --policy budget=
 expect_failure 2 "budget=TRIPS[,BYTES] takes numbers" "$RLX" check model.onnx --policy budget=1,x
 expect_failure 2 "--policy takes" "$RLX" test . --policy x
+expect_failure 2 "--pin takes WHAT=TIER" "$RLX" run model.onnx --pin eval
+expect_failure 2 "there is no tier 'fast'" "$RLX" test . --pin '*=fast'
 expect_failure 2 "--format takes" "$RLX" explain model.onnx --format pdf
 expect_failure 2 "exclude each other" "$RLX" ops --json --markdown
 expect_failure 2 "no command or topic 'nope'" "$RLX" help nope

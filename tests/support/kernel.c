@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "backend/cpu/layout.h"
+#include "ir/layout.h"
 #include "base/memory.h"
 #include "ir/bound.h"
 #include "ir/failure.h"

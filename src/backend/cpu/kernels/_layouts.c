@@ -20,22 +20,21 @@ static bool full_sized(const rlx_type *t, const rlx_type *out) {
 
 void elementwise_layouts(const rlx_node *n, rlx_layouts *l) {
   const rlx_type *out = rlx_node_output_type(n, 0);
-  int inputs = l->input_count, present = 0;
-  uint32_t chosen = RLX_ROW_MAJOR;
+  int inputs = l->input_count, full = 0;
+  for (int i = 0; i < inputs; i++) l->inputs[i] = RLX_ROW_MAJOR;
+  l->outputs[0] = RLX_ROW_MAJOR;
   if (out == NULL || out->rank < 2) return;
   for (int i = 0; i < inputs; i++) {
     const rlx_type *in = rlx_node_input_type(n, i);
     if (in == NULL) continue;
-    present++;
-    bool full = inputs == 1 || full_sized(in, out);
-    if (!full && !one_element(in)) chosen = RLX_SAME_LAYOUT; /* marks: none */
-    if (full && chosen == RLX_ROW_MAJOR) chosen = l->inputs[i];
+    bool fits = inputs == 1 || full_sized(in, out);
+    if (!fits && !one_element(in)) return;
+    full += fits;
   }
-  if (present == 0 || chosen == RLX_SAME_LAYOUT) chosen = RLX_ROW_MAJOR;
+  if (full == 0) return;
   for (int i = 0; i < inputs; i++) {
     const rlx_type *in = rlx_node_input_type(n, i);
-    bool full = in != NULL && (inputs == 1 || full_sized(in, out));
-    l->inputs[i] = full ? chosen : RLX_ROW_MAJOR;
+    if (in != NULL && (inputs == 1 || full_sized(in, out))) l->inputs[i] = RLX_SAME_LAYOUT;
   }
-  l->outputs[0] = chosen;
+  l->outputs[0] = RLX_SAME_LAYOUT;
 }

@@ -4,7 +4,7 @@
 
 #include <rlx/extend.h>
 
-/* rlx_kernel.layouts: takes over the layout of an input when every operand has the output's dims (the first may
+/* rlx_kernel.layouts: any one layout when every operand has the output's dims (the first may
  * differ: it is outermost in every layout) or one element. */
 void elementwise_layouts(const rlx_node *n, rlx_layouts *l);
 

@@ -33,10 +33,11 @@ static rlx_status run(rlx_ctx *ctx) {
   return RLX_OK;
 }
 
-/* Input 1 of CastLike is not read: it may lie as it likes. */
+/* Input 1 of CastLike is not read. */
 static void layouts(const rlx_node *n, rlx_layouts *l) {
   (void)n;
-  l->outputs[0] = l->inputs[0];
+  for (int i = 0; i < l->input_count; i++) l->inputs[i] = i == 0 ? RLX_SAME_LAYOUT : RLX_ROW_MAJOR;
+  l->outputs[0] = RLX_SAME_LAYOUT;
 }
 
 #define KERNEL(op_name, from)                                                                                          \

@@ -1,7 +1,7 @@
 /* reorder.c — rlx.reorder on the CPU: between row-major, blocks of channels and channels last. */
 #include <string.h>
 
-#include "backend/cpu/layout.h"
+#include "ir/layout.h"
 #include "ir/module.h"
 #include "ops/reorder.h"
 

@@ -28,22 +28,18 @@ static rlx_status run_state(rlx_ctx *ctx, strided_plan plan) {
   return RLX_OK;
 }
 
-#define STRIDED_KERNEL(id, op_name, first_version)                                                       \
-  static rlx_status id##_prepare(rlx_bound *b, void **state) {                                           \
-    return plan_state(b, state, id##_plan);                                                              \
-  }                                                                                                      \
-  static rlx_status id##_run(rlx_ctx *ctx) {                                                             \
-    return run_state(ctx, id##_plan);                                                                    \
-  }                                                                                                      \
-  static const rlx_cpu_kernel id##_kernel = {                                                            \
-      .struct_size = sizeof(rlx_cpu_kernel),                                                             \
-      .head = {.op = op_name,                                                                            \
-               .version_min = first_version,                                                             \
-               .version_max = first_version,                                                             \
-               .name = "strided",                                                                        \
-               .prepare = id##_prepare,                                                                  \
-               .release = mem_free},                                                                     \
-      .run = id##_run,                                                                                   \
+#define STRIDED_KERNEL(id, op_name, first_version)                                                                     \
+  static rlx_status id##_prepare(rlx_bound *b, void **state) { return plan_state(b, state, id##_plan); }               \
+  static rlx_status id##_run(rlx_ctx *ctx) { return run_state(ctx, id##_plan); }                                       \
+  static const rlx_cpu_kernel id##_kernel = {                                                                          \
+      .struct_size = sizeof(rlx_cpu_kernel),                                                                           \
+      .head = {.op = op_name,                                                                                          \
+               .version_min = first_version,                                                                           \
+               .version_max = first_version,                                                                           \
+               .name = "strided",                                                                                      \
+               .prepare = id##_prepare,                                                                                \
+               .release = mem_free},                                                                                   \
+      .run = id##_run,                                                                                                 \
   }
 
 STRIDED_KERNEL(transpose, "onnx.Transpose", 1);
@@ -53,8 +49,7 @@ STRIDED_KERNEL(tile, "onnx.Tile", 6);
 STRIDED_KERNEL(space_to_depth, "onnx.SpaceToDepth", 1);
 STRIDED_KERNEL(depth_to_space, "onnx.DepthToSpace", 1);
 
-static const rlx_cpu_kernel *const kernels[] = {&transpose_kernel,      &slice_kernel,
-                                                &expand_kernel,         &tile_kernel,
-                                                &space_to_depth_kernel, &depth_to_space_kernel,
-                                                NULL};
+static const rlx_cpu_kernel *const kernels[] = {
+    &transpose_kernel,      &slice_kernel, &expand_kernel, &tile_kernel, &space_to_depth_kernel,
+    &depth_to_space_kernel, NULL};
 const rlx_module cpu_strided = {.kernels = kernels};

@@ -2,7 +2,7 @@
 #ifndef ONEDNN_KERNEL_H
 #define ONEDNN_KERNEL_H
 
-#include "backend/cpu/layout.h"
+#include "ir/layout.h"
 #include "backend/cpu/onednn/adapter.h"
 #include "ops/_fused_activation.h"
 #include "ops/_window.h"
@@ -10,7 +10,7 @@
 /* Why operand `type` is not a float tensor of min to max dims; NULL if it is. */
 const char *onednn_check_type(const rlx_type *type, const char *what, int min_rank, int max_rank);
 
-/* An operand of the activations, in a layout of the CPU backend. */
+/* An operand of the activations, in a layout of ir/layout.h. */
 onednn_tensor onednn_activation(const rlx_type *type, uint32_t layout);
 onednn_tensor onednn_dense(int rank, const int64_t *dims);
 onednn_window onednn_window_of(const window *w);

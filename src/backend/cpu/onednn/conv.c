@@ -52,9 +52,12 @@ static bool takes_blocks(const rlx_type *x, const rlx_type *y, int64_t group) {
 static void layouts(const rlx_node *n, rlx_layouts *l) {
   const rlx_type *x = rlx_node_input_type(n, 0), *y = rlx_node_output_type(n, 0);
   conv_params p = plain_params(rlx_node_params(n), is_fused(n));
+  uint32_t proposal = l->inputs[0];
+  for (int i = 0; i < l->input_count; i++) l->inputs[i] = LAYOUT_ROW_MAJOR;
+  l->outputs[0] = LAYOUT_ROW_MAJOR;
   if (!x || !y || x->rank < 3 || y->rank != x->rank || x->dims[1] < 1 || y->dims[1] < 1) return;
   bool few = x->dims[1] <= FEW_CHANNELS;
-  uint32_t chosen = onednn_choose_layout(l->inputs[0], few ? y : x, y, takes_blocks(x, y, p.group));
+  uint32_t chosen = onednn_choose_layout(proposal, few ? y : x, y, takes_blocks(x, y, p.group));
   l->inputs[0] = few && chosen != LAYOUT_CHANNELS_LAST ? LAYOUT_ROW_MAJOR : chosen;
   l->outputs[0] = chosen;
   if (l->input_count > FUSED_CONV_Z) l->inputs[FUSED_CONV_Z] = chosen;

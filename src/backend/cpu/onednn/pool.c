@@ -40,6 +40,7 @@ static void layouts_same(const rlx_node *n, rlx_layouts *l) {
 static void layouts_global(const rlx_node *n, rlx_layouts *l) {
   (void)n;
   l->inputs[0] = RLX_SAME_LAYOUT;
+  l->outputs[0] = LAYOUT_ROW_MAJOR;
 }
 
 static rlx_status create(rlx_bound *b, const window *w, onednn_pool_kind kind, void **state) {

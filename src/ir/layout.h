@@ -1,10 +1,10 @@
-/* layout.h — the memory layouts of activations that CPU kernels may ask for (rlx_layouts, rlx_operand.layout).
+/* layout.h — the memory layouts of activations that kernels may ask for (rlx_layouts, rlx_operand.layout).
  *
  * Dims always stay the logical ones, [N, C, spatial…]; a layout says how they lie in memory. Every layout
  * takes exactly the bytes of the dense row-major tensor: a blocked one is only for channel counts that its
  * block divides. For 3 to 5 dims. With a spatial size of 1 all of them are the same bytes. */
-#ifndef CPU_LAYOUT_H
-#define CPU_LAYOUT_H
+#ifndef IR_LAYOUT_H
+#define IR_LAYOUT_H
 
 #include <rlx/extend.h>
 

@@ -1,5 +1,5 @@
-/* layout.c — the memory layouts of the CPU backend. */
-#include "backend/cpu/layout.h"
+/* layout.c — memory layouts of activations. */
+#include "ir/layout.h"
 
 int64_t layout_block(uint32_t layout, int64_t channels) {
   switch (layout) {
