@@ -22,6 +22,15 @@ const pass pass_table[] = {
     {NULL, NULL, NULL, false, false},
 };
 
+const char *rlx_pass(int i, const char **help) {
+  for (const pass *p = pass_table; p->name; p++) {
+    if (p->required || i-- > 0) continue;
+    if (help) *help = p->help;
+    return p->name;
+  }
+  return NULL;
+}
+
 static bool listed(const char *list, const char *name) {
   size_t n = strlen(name);
   for (; list && *list; list += strcspn(list, ","), list += *list == ',')
