@@ -157,8 +157,8 @@ static bool build_program(const region *r, build *b) {
 
 /* Shapes, indices and conditions are small, and wanted on the host: they stay as they are. */
 static bool is_host_like(const rlx_type *t) {
-  bool index = t->dtype == RLX_INT64 || t->dtype == RLX_INT32 || t->dtype == RLX_BOOL;
-  return index && t->rank <= 1;
+  if (t->dtype == RLX_BOOL) return t->rank == 0;
+  return (t->dtype == RLX_INT64 || t->dtype == RLX_INT32) && t->rank <= 1;
 }
 
 static bool is_fusable(const rlx_node *n, build *scratch) {
