@@ -79,6 +79,15 @@ static void test_files(void **state) {
   assert_true(files > 0);
 }
 
+/* A whole model, weights and all. */
+static void test_model(void **state) {
+  (void)state;
+  rlx_graph *g = NULL;
+  if (rlx_graph_load("tests/models/encoder/model.onnx", NULL, &g) != RLX_OK) fail_msg("%s", rlx_error_message());
+  check_round_trip(g);
+  rlx_graph_destroy(g);
+}
+
 /* ---- numbers ---- */
 
 static uint64_t random_state = 1;
@@ -423,10 +432,10 @@ static void test_dump(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_files),     cmocka_unit_test(test_numbers), cmocka_unit_test(test_types),
-      cmocka_unit_test(test_side_file), cmocka_unit_test(test_builder), cmocka_unit_test(test_errors),
-      cmocka_unit_test(test_nesting),   cmocka_unit_test(test_damage),  cmocka_unit_test(test_short_memory),
-      cmocka_unit_test(test_samples),   cmocka_unit_test(test_dump),
+      cmocka_unit_test(test_files),        cmocka_unit_test(test_model),     cmocka_unit_test(test_numbers),
+      cmocka_unit_test(test_types),        cmocka_unit_test(test_side_file), cmocka_unit_test(test_builder),
+      cmocka_unit_test(test_errors),       cmocka_unit_test(test_nesting),   cmocka_unit_test(test_damage),
+      cmocka_unit_test(test_short_memory), cmocka_unit_test(test_samples),   cmocka_unit_test(test_dump),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

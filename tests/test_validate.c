@@ -45,7 +45,9 @@ static void late_capture(rlx_graph *g) {
 static void produced_input(rlx_graph *g) { g->inputs.data[0]->producer = g->nodes.data[0]; }
 static void input_twice(rlx_graph *g) { g->inputs.data[1] = g->inputs.data[0]; }
 static void wrong_contents(rlx_graph *g) { graph_find(g, "w")->type.dims[0] = 4; }
-static void wrong_default(rlx_graph *g) { graph_find(g, "d")->type.dims[0] = 4; }
+static void constant_input(rlx_graph *g) {
+  graph_find(g, "c")->constant = rlx_tensor_retain(graph_find(g, "d")->constant);
+}
 static void wrong_rank(rlx_graph *g) { graph_find(g, "y")->type.rank = 17; }
 static void wrong_dim(rlx_graph *g) { graph_find(g, "y")->type.dims[1] = -2; }
 static void wrong_id(rlx_graph *g) { graph_find(g, "y")->id = 99; }
@@ -75,7 +77,7 @@ static const breakage breakages[] = {
     {produced_input, "input 'x' is made by a node"},
     {input_twice, "value 'x' is made twice"},
     {wrong_contents, "value 'w': is float[4], its contents float[3]"},
-    {wrong_default, "value 'd': is float[4], its contents float[3]"},
+    {constant_input, "value 'c': has contents and is made by a node or an input"},
     {wrong_rank, "value 'y': rank 17 outside 0..16"},
     {wrong_dim, "value 'y': dim 1 is -2"},
     {wrong_id, "value 'y' belongs to another graph"},

@@ -70,6 +70,8 @@ RLX_API void rlx_set_log(rlx_log_fn fn, void *user);
 /* Row i of the table of debug switches (the words of RLX_DEBUG) and of the environment variables that rlx
  * reads, with a line of help; NULL past the end. */
 RLX_API const char *rlx_debug_switch(int i, const char **help);
+/* Row i of the table of passes that disable_passes may name, in pipeline order; NULL past the end. */
+RLX_API const char *rlx_pass(int i, const char **help);
 RLX_API const char *rlx_environment(int i, const char **help);
 
 /* ---- types -------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "ir/number.h"
 #include "ir/parser.h"
 #include "ir/shape.h"
@@ -55,26 +56,38 @@ static rlx_status parse_use(parser *p, const rlx_graph *g, rlx_value **out) {
   return *out ? RLX_OK : lexer_fail(&at, RLX_INVALID, "no value '%s' before its use", name);
 }
 
-/* "float[2] w = {1, 2}" outside the inputs makes a constant; of an input, its default. Without contents it only says
- * the type of a value to come. */
+/* "float[2] w = {1, 2}" makes a constant. Of an input too, as when a file of ONNX is loaded: drop_inputs. */
 static rlx_status parse_constant(parser *p, rlx_graph *g, const lexer *at, const declaration *d) {
   rlx_tensor *t = NULL;
   char declared[256], given[256];
   RLX_TRY(parser_tensor(p, &d->type, &t));
   rlx_value *v = map_get(&g->names, d->name);
   rlx_status status = RLX_OK;
-  if (v && v->is_input && !v->constant) {
-    if (!type_admits(&v->type, &d->type))
-      status = lexer_fail(at, RLX_INVALID, "input '%s' is %s, its contents %s", d->name,
-                          type_text(&v->type, declared, sizeof declared), type_text(&d->type, given, sizeof given));
-    else
-      v->constant = rlx_tensor_retain(t);
-  } else {
+  if (!v || !v->is_input || v->constant) {
     rlx_graph_constant(g, d->name, t);
     status = check(g, at);
+  } else if (v->type.dtype != RLX_UNDEFINED && !type_admits(&v->type, &d->type)) {
+    status = lexer_fail(at, RLX_INVALID, "input '%s' is %s, its contents %s", d->name,
+                        type_text(&v->type, declared, sizeof declared), type_text(&d->type, given, sizeof given));
+  } else {
+    v->constant = rlx_tensor_retain(t);
+    tensor_type(t, &v->type);
   }
   rlx_tensor_destroy(t);
   return status;
+}
+
+/* Inputs that were given contents are constants. */
+static void drop_inputs(rlx_graph *g) {
+  size_t kept = 0;
+  for (size_t i = 0; i < g->inputs.count; i++) {
+    rlx_value *v = g->inputs.data[i];
+    v->is_input = !v->constant;
+    if (v->is_input) g->inputs.data[kept++] = v;
+  }
+  if (kept < g->inputs.count)
+    log_line(RLX_LOG_INFO, "graph '%s': %zu inputs have contents and are constants", g->name, g->inputs.count - kept);
+  g->inputs.count = kept;
 }
 
 static rlx_status parse_inputs(parser *p, rlx_graph *g) {
@@ -325,6 +338,7 @@ static rlx_status parse_body(parser *p, rlx_graph *g, map *declared, output_list
   RLX_TRY(lexer_expect(&p->lex, "=>"));
   RLX_TRY(parse_outputs(p, outputs));
   RLX_TRY(parse_values(p, g, declared));
+  drop_inputs(g);
   RLX_TRY(lexer_expect(&p->lex, "{"));
   while (!lexer_is(&p->lex, "}")) RLX_TRY(parse_node(p, g, declared));
   RLX_TRY(bind_outputs(p, g, outputs));

@@ -15,6 +15,7 @@
  * - all element types have contents; numbers as in tensor_text.h; nan(0x7fc00001) for the bits of a NaN;
  * - contents in a side file, ONNX's ["location": "f.bin", "offset": "0", "length": "8"], also for tensors of attributes
  *   and with "xxh3": "<hash>", which must fit.
+ * An input that is given contents, in its place or among the constants, is a constant, as when an ONNX file is loaded.
  * What a model says about itself (ir_version, producer, doc_string …) is read and not kept; metadata_props is kept.
  * The header "<…>" may be left out: then nodes mean the newest versions. */
 #ifndef IR_PARSE_H

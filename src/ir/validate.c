@@ -36,10 +36,9 @@ static rlx_status check_constant(const rlx_value *v) {
   char declared[300], given[300];
   rlx_type type;
   if (!v->constant) return RLX_OK;
-  if (v->producer) return RLX_FAIL(INVALID, "has contents and a producer");
+  if (v->producer || v->is_input) return RLX_FAIL(INVALID, "has contents and is made by a node or an input");
   tensor_type(v->constant, &type);
-  /* An input's default may be of one of the shapes that the input takes. */
-  if (v->is_input ? type_admits(&v->type, &type) : type_equal(&v->type, &type)) return RLX_OK;
+  if (type_equal(&v->type, &type)) return RLX_OK;
   return RLX_FAIL(INVALID, "is %s, its contents %s", type_text(&v->type, declared, sizeof declared),
                   type_text(&type, given, sizeof given));
 }

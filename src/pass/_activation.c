@@ -78,7 +78,34 @@ static activation_match match_gated(const rewriter *r, const rlx_value *x) {
   return (activation_match){.kind = kind, .alpha = 1, .nodes = {gate, product}, .count = 2};
 }
 
+/* n is `op` of x and a number close to `value`, in either order. */
+static bool is_with(const rlx_node *n, const char *op, const rlx_value *x, float value) {
+  float c;
+  if (!rewriter_is(n, op)) return false;
+  if (n->inputs[0] == x && scalar_constant(n->inputs[1], &c)) return fabsf(c - value) <= 1e-6f * fabsf(value);
+  if (strcmp(op, "onnx.Div") == 0 || n->inputs[1] != x || !scalar_constant(n->inputs[0], &c)) return false;
+  return fabsf(c - value) <= 1e-6f * fabsf(value);
+}
+
+/* x / sqrt(2), Erf, + 1, * x, / 2: how exporters write gelu. */
+static activation_match match_gelu_chain(const rewriter *r, const rlx_value *x) {
+  activation_match none = {.kind = FUSED_NONE};
+  if (!rewriter_used(r, x, 2)) return none;
+  rlx_node *scaled = r->users[x->id][0], *product = r->users[x->id][1];
+  if (rewriter_is(rewriter_next(r, product), "onnx.Erf")) product = scaled, scaled = r->users[x->id][1];
+  if (!is_with(scaled, "onnx.Div", x, 1.41421356f) && !is_with(scaled, "onnx.Mul", x, 0.70710678f)) return none;
+  rlx_node *erf = rewriter_next(r, scaled);
+  if (!rewriter_is(erf, "onnx.Erf")) return none;
+  rlx_node *sum = rewriter_next(r, erf);
+  if (!is_with(sum, "onnx.Add", erf->outputs[0], 1) || rewriter_next(r, sum) != product) return none;
+  if (!rewriter_is(product, "onnx.Mul") || (product->inputs[0] != x && product->inputs[1] != x)) return none;
+  rlx_node *half = rewriter_next(r, product);
+  if (!is_with(half, "onnx.Mul", product->outputs[0], 0.5f)) return none;
+  return (activation_match){.kind = FUSED_GELU, .nodes = {scaled, erf, sum, product, half}, .count = 5};
+}
+
 activation_match activation_after(const rewriter *r, const rlx_node *n) {
   activation_match m = match_single(rewriter_next(r, n), n->outputs[0]);
-  return m.kind != FUSED_NONE ? m : match_gated(r, n->outputs[0]);
+  if (m.kind == FUSED_NONE) m = match_gated(r, n->outputs[0]);
+  return m.kind != FUSED_NONE ? m : match_gelu_chain(r, n->outputs[0]);
 }

@@ -5,10 +5,12 @@
 #include "ops/_fused_activation.h"
 #include "pass/_rewrite.h"
 
+enum { ACTIVATION_NODES = 5 };
+
 typedef struct activation_match {
   fused_activation kind; /* FUSED_NONE: none follows */
   float alpha, beta;
-  rlx_node *nodes[2]; /* what the activation consists of, last one last */
+  rlx_node *nodes[ACTIVATION_NODES]; /* what the activation consists of, last one last */
   int count;
 } activation_match;
 

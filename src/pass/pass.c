@@ -14,12 +14,22 @@ const pass pass_table[] = {
     {"select", pass_select, "choose a kernel for every node, lowering where that comes first", true, true},
     {"fold", pass_fold, "evaluate nodes whose inputs are constant", false, false},
     {"fuse_conv", pass_fuse_conv, "put normalisation, sums and activations into convolutions", false, false},
+    {"fuse_matmul", pass_fuse_matmul, "put biases and activations into matrix products", false, false},
     {"fuse_layer_norm", pass_fuse_layer_norm, "make one node of layer normalisations written out", false, false},
     {"fuse", pass_fuse, "make one node of chains and trees of elementwise nodes", false, false},
     {"prune", pass_prune, "drop nodes that nothing uses", false, false},
     {"layout", pass_layout, "let chains of kernels work in the memory layouts they like", false, false},
     {NULL, NULL, NULL, false, false},
 };
+
+const char *rlx_pass(int i, const char **help) {
+  for (const pass *p = pass_table; p->name; p++) {
+    if (p->required || i-- > 0) continue;
+    if (help) *help = p->help;
+    return p->name;
+  }
+  return NULL;
+}
 
 static bool listed(const char *list, const char *name) {
   size_t n = strlen(name);

@@ -9,6 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 json() { python3 -c "import json,sys; d=json.load(sys.stdin); assert $1, d"; }
 
+unset RLX_PACKAGE_PATH
 expect 0 'input x  float[5,4]' "$RLX" run "$model" --ops "$package" --input x="$data/input_0.pb" --output "$work/out"
 [ -s "$work/out/y.npy" ] || fail "y.npy was not written"
 expect 0 'input x  float[1,4]  random' "$RLX" run "$model" --ops "$package"

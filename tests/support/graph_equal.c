@@ -119,13 +119,11 @@ static bool same_lists(const rlx_graph *a, const rlx_graph *b) {
   return true;
 }
 
-static bool is_constant(const rlx_value *v) { return v->constant && !v->is_input; }
-
 static bool same_constants(const rlx_graph *a, const rlx_graph *b) {
   size_t left = 0, right = 0;
-  for (size_t i = 0; i < b->values.count; i++) right += is_constant(b->values.data[i]);
+  for (size_t i = 0; i < b->values.count; i++) right += b->values.data[i]->constant != NULL;
   for (size_t i = 0; i < a->values.count; i++) {
-    if (!is_constant(a->values.data[i])) continue;
+    if (!a->values.data[i]->constant) continue;
     const rlx_value *other = map_get(&b->names, a->values.data[i]->name);
     if (!other) return differ("no constant '%s'", a->values.data[i]->name);
     if (!same_value(a->values.data[i], other)) return false;
