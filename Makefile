@@ -9,7 +9,7 @@ CONFIGURE = cmake -S . $(GENERATOR)
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build demo test test-full bench bench-models asan tsan check format tidy suite models install clean
+.PHONY: help setup build demo test test-full bench bench-models asan tsan check ops format tidy suite models install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -56,6 +56,9 @@ check: ## format, lint, layers, exported symbols, sizes: under a minute
 	@tools/setup.sh build check
 	@$(MAKE) --no-print-directory build >/dev/null
 	@tools/check.sh $(BUILD)
+
+ops: build ## write docs/ops.md, the table of registered ops
+	@{ echo "# Registered ops"; echo; echo "Written by \`make ops\`."; echo; $(BUILD)/rlx ops --markdown; } >docs/ops.md
 
 format: ## format the C code
 	@tools/setup.sh check

@@ -80,7 +80,7 @@ class Session:
 
     def bind(self, feeds):
         for name, array in feeds.items():
-            array = np.ascontiguousarray(array)
+            array = np.asarray(array, order="C")  # keeps rank 0
             tensor = self.library.wrap(array)
             self.library.check(self.c.rlx_binding_input(self.binding, name.encode(), tensor, 0))
             self.bound.append((array, tensor))

@@ -70,6 +70,8 @@ RLX_API void rlx_set_log(rlx_log_fn fn, void *user);
 /* Row i of the table of debug switches (the words of RLX_DEBUG) and of the environment variables that rlx
  * reads, with a line of help; NULL past the end. */
 RLX_API const char *rlx_debug_switch(int i, const char **help);
+/* Row i of the table of passes that disable_passes may name, in pipeline order; NULL past the end. */
+RLX_API const char *rlx_pass(int i, const char **help);
 RLX_API const char *rlx_environment(int i, const char **help);
 
 /* ---- types -------------------------------------------------------------------------------- */
@@ -221,6 +223,9 @@ RLX_API RLX_MUST_USE rlx_status rlx_graph_load(const char *path, const rlx_load_
 RLX_API RLX_MUST_USE rlx_status rlx_graph_load_memory(const void *data, size_t size,
                                                       const rlx_load_options *options, rlx_graph **out);
 RLX_API void rlx_graph_destroy(rlx_graph *g);
+/* Writes an ONNX file. If it would pass 2 GiB, weights go to PATH.data beside it. Fails with
+ * RLX_UNSUPPORTED for what ONNX has no word for, such as nodes of two opset versions. */
+RLX_API RLX_MUST_USE rlx_status rlx_graph_save(const rlx_graph *g, const char *path);
 /* The text form; freed with rlx_free. */
 RLX_API RLX_MUST_USE rlx_status rlx_graph_print(const rlx_graph *g, char **text);
 /* Checks structure, types and attributes; the message names the first offender. */

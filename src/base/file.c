@@ -93,18 +93,23 @@ static rlx_status write_all(int fd, const char *path, const void *data, size_t s
   return RLX_OK;
 }
 
-rlx_status file_write(const char *path, const void *data, size_t size) {
+rlx_status file_write_parts(const char *path, const file_part *parts, size_t count) {
   char temporary[4096];
   int n = snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
   if (n < 0 || (size_t)n >= sizeof temporary) return RLX_FAIL(INVALID, "%s: path too long", path);
   int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return RLX_FAIL(IO, "%s: %s", path, strerror(errno));
-  rlx_status status = write_all(fd, path, data, size);
+  rlx_status status = RLX_OK;
+  for (size_t i = 0; i < count && status == RLX_OK; i++) status = write_all(fd, path, parts[i].data, parts[i].size);
   if (close(fd) != 0 && status == RLX_OK) status = RLX_FAIL(IO, "%s: %s", path, strerror(errno));
   if (status == RLX_OK && rename(temporary, path) != 0)
     status = RLX_FAIL(IO, "%s: %s", path, strerror(errno));
   if (status != RLX_OK) unlink(temporary);
   return status;
+}
+
+rlx_status file_write(const char *path, const void *data, size_t size) {
+  return file_write_parts(path, &(file_part){data, size}, 1);
 }
 
 /* Opens one path component after the other, following no link. Takes over `folder`. */

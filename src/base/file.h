@@ -21,6 +21,12 @@ void mapped_file_release(mapped_file *f);
 void mapped_file_drop_pages(const mapped_file *f, const void *data, size_t size);
 /* Writes a whole file through a temporary name and rename. */
 rlx_status file_write(const char *path, const void *data, size_t size);
+/* The same from several pieces, one after the other. */
+typedef struct file_part {
+  const void *data;
+  size_t size;
+} file_part;
+rlx_status file_write_parts(const char *path, const file_part *parts, size_t count);
 /* Opens `relative` inside folder `base`, refusing absolute paths, "..", and links that lead out. */
 rlx_status file_open_inside(const char *base, const char *relative, mapped_file **out);
 

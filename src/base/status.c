@@ -31,8 +31,12 @@ rlx_status status_prefix(rlx_status code, const char *format, ...) {
   int n = vsnprintf(text, sizeof text, format, args);
   va_end(args);
   if (n < 0) return code;
-  size_t used = (size_t)n < sizeof text ? (size_t)n : sizeof text - 1;
-  snprintf(text + used, sizeof text - used, ": %s", message);
+  size_t used = (size_t)n < sizeof text - 3 ? (size_t)n : sizeof text - 3;
+  text[used] = ':';
+  text[used + 1] = ' ';
+  size_t rest = strnlen(message, sizeof text - used - 3);
+  memcpy(text + used + 2, message, rest);
+  text[used + 2 + rest] = 0;
   memcpy(message, text, sizeof message);
   flatten(message);
   return code;

@@ -109,6 +109,8 @@ static const cli_option options[] = {
     CLI_OPTION_OPS(settings),
     CLI_OPTION_POLICY(settings),
     CLI_OPTION_THREADS(settings),
+    CLI_OPTION_PIN(settings),
+    CLI_OPTION_WITHOUT(settings),
     {"--repeat", "N", "runs after the first (default 20)", CLI_INT, offsetof(settings, repeat), 1, 1000000, 20},
     {"--top", "N", "rows of the table by op (default 20)", CLI_INT, offsetof(settings, top), 0, 10000, 20},
     CLI_OPTION_JSON(settings),

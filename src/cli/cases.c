@@ -101,8 +101,37 @@ int test_cases_find(const char *folder, const char *filter, test_cases *out) {
   return find_below(folder, filter, 0, out);
 }
 
+static void contest(test_cases *cases, const char *name, const char *reason) {
+  for (int i = 0; i < cases->count; i++) {
+    test_case *c = &cases->items[i];
+    if (strcmp(c->name, name) == 0 && !c->contested) c->contested = cli_strdup(reason);
+  }
+}
+
+int test_cases_contest(const char *path, test_cases *cases) {
+  char line[1024];
+  int code = CLI_OK;
+  FILE *file = fopen(path, "r");
+  if (!file) return cli_fail("%s: %s", path, strerror(errno));
+  for (int number = 1; code == CLI_OK && fgets(line, sizeof line, file); number++) {
+    line[strcspn(line, "\r\n")] = '\0';
+    if (line[0] == '#' || line[0] == '\0') continue;
+    char *reason = strchr(line, ' ');
+    if (reason) *reason++ = '\0';
+    if (!reason || !*reason)
+      code = cli_fail("%s:%d: a line is \"NAME REASON\"", path, number);
+    else
+      contest(cases, line, reason);
+  }
+  fclose(file);
+  return code;
+}
+
 void test_cases_release(test_cases *cases) {
-  for (int i = 0; i < cases->count; i++) free(cases->items[i].folder);
+  for (int i = 0; i < cases->count; i++) {
+    free(cases->items[i].folder);
+    free(cases->items[i].contested);
+  }
   free(cases->items);
   *cases = (test_cases){0};
 }

@@ -72,8 +72,9 @@ static int run(const void *opaque, const cli_list *arguments) {
 }
 
 static const cli_option options[] = {
-    CLI_OPTION_DEVICE(settings),  CLI_OPTION_OPS(settings),  CLI_OPTION_POLICY(settings),
-    CLI_OPTION_THREADS(settings), CLI_OPTION_JSON(settings), CLI_OPTION_END,
+    CLI_OPTION_DEVICE(settings),  CLI_OPTION_OPS(settings), CLI_OPTION_POLICY(settings),
+    CLI_OPTION_THREADS(settings), CLI_OPTION_PIN(settings), CLI_OPTION_WITHOUT(settings),
+    CLI_OPTION_JSON(settings),    CLI_OPTION_END,
 };
 
 const cli_command cli_check = {

@@ -82,6 +82,9 @@ double cli_now_ms(void);
 // A line on stderr that the next one overwrites, if stderr is a terminal; NULL clears it.
 void cli_progress(const char *line);
 
+// Whether the library's informative lines are shown on stderr (warnings always are).
+extern bool cli_shows_info;
+
 struct cJSON;
 // Prints and deletes.
 int cli_print_json(struct cJSON *json);

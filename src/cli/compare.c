@@ -50,21 +50,26 @@ static int report_difference(const rlx_tensor *got, const rlx_tensor *want, int6
   return code;
 }
 
-int test_compare(const rlx_tensor *got, const rlx_tensor *want, double rtol, double atol) {
+int test_compare_type(const rlx_tensor *got, const rlx_tensor *want) {
   rlx_dtype dtype = rlx_tensor_dtype(want);
   int rank = rlx_tensor_rank(want);
   if (rlx_tensor_dtype(got) != dtype)
     return cli_fail("dtype is %s and should be %s", rlx_dtype_name(rlx_tensor_dtype(got)), rlx_dtype_name(dtype));
-  if (rlx_tensor_rank(got) != rank ||
-      (rank > 0 && memcmp(rlx_tensor_dims(got), rlx_tensor_dims(want), (size_t)rank * sizeof(int64_t)) != 0)) {
-    char *is = value_dims_text(rlx_tensor_rank(got), rlx_tensor_dims(got));
-    char *should = value_dims_text(rank, rlx_tensor_dims(want));
-    int code = cli_fail("shape is %s and should be %s", is, should);
-    free(is);
-    free(should);
-    return code;
-  }
+  if (rlx_tensor_rank(got) == rank &&
+      (rank == 0 || memcmp(rlx_tensor_dims(got), rlx_tensor_dims(want), (size_t)rank * sizeof(int64_t)) == 0))
+    return CLI_OK;
+  char *is = value_dims_text(rlx_tensor_rank(got), rlx_tensor_dims(got));
+  char *should = value_dims_text(rank, rlx_tensor_dims(want));
+  int code = cli_fail("shape is %s and should be %s", is, should);
+  free(is);
+  free(should);
+  return code;
+}
+
+int test_compare(const rlx_tensor *got, const rlx_tensor *want, double rtol, double atol) {
+  rlx_dtype dtype = rlx_tensor_dtype(want);
   int64_t count = rlx_tensor_count(want), first = -1, different = 0;
+  CLI_TRY(test_compare_type(got, want));
   for (int64_t i = 0; i < count; i++) {
     if (element_equal(dtype, rlx_tensor_data(got), rlx_tensor_data(want), i, rtol, atol)) continue;
     if (first < 0) first = i;

@@ -103,6 +103,8 @@ static const cli_option options[] = {
     CLI_OPTION_OPS(settings),
     CLI_OPTION_POLICY(settings),
     CLI_OPTION_THREADS(settings),
+    CLI_OPTION_PIN(settings),
+    CLI_OPTION_WITHOUT(settings),
     {"--format", "F", "text (default), json, dot (Graphviz), svg (needs Graphviz's dot)", CLI_TEXT,
      offsetof(settings, format), 0, 0, 0},
     {"--output", "FILE", "write to FILE", CLI_TEXT, offsetof(settings, output), 0, 0, 0},

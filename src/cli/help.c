@@ -41,7 +41,7 @@ static int show_commands(bool json) {
       printf("  %-8s %-10s %s\n", c->name, c->arguments, c->summary);
   }
   if (json) return cli_print_json(list);
-  puts("\nrlx help COMMAND lists its options; rlx help debug the debug switches and environment variables.\n"
+  puts("\nrlx help COMMAND lists its options; rlx help debug the debug switches, environment variables and passes.\n"
        "Every command takes --json. Exit codes: 0 done, 1 failed, 2 wrong use.");
   return CLI_OK;
 }
@@ -53,7 +53,7 @@ static int show_command(const cli_command *c, bool json) {
   putchar('\n');
   for (const cli_option *o = c->options; o->name; o++) {
     char *words = cli_format("%s %s", o->name, o->value ? o->value : "");
-    printf("  %-22s %s\n", words, o->help);
+    printf("  %-26s %s\n", words, o->help);
     free(words);
   }
   return CLI_OK;
@@ -80,6 +80,8 @@ static int show_debug(bool json) {
   show_table("RLX_DEBUG", rlx_debug_switch, object);
   if (!json) putchar('\n');
   show_table("environment", rlx_environment, object);
+  if (!json) putchar('\n');
+  show_table("passes", rlx_pass, object);
   return json ? cli_print_json(object) : CLI_OK;
 }
 

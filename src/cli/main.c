@@ -15,10 +15,13 @@ const cli_command *cli_find(const char *name) {
   return NULL;
 }
 
-// Lines below warnings come only where a debug switch or the fallback policy asks for them.
+bool cli_shows_info = true;
+
+// Debug lines come only where a switch asks for them.
 static void log_to_stderr(void *user, int level, const char *line) {
   static const char *const names[] = {"error", "warning", "info", "debug"};
   (void)user;
+  if (level == RLX_LOG_INFO && !cli_shows_info) return;
   if (level < 0 || level > RLX_LOG_DEBUG) level = RLX_LOG_DEBUG;
   cli_progress(NULL);
   fprintf(stderr, "rlx: %s: %s\n", names[level], line);

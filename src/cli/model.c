@@ -1,6 +1,7 @@
 // model.c — opens a model as the common options say: packages, policy, device, threads.
 #include "cli/model.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 int cli_load_ops(const cli_list *ops, rlx_registry **out) {
@@ -49,6 +50,48 @@ static int parse_policy(const char *text, rlx_session_options *options) {
   return CLI_OK;
 }
 
+// "onnx.Relu=cpu:loop" → pin; its strings are in *text, which the caller frees.
+static int parse_pin(const char *item, rlx_pin *pin, char **text) {
+  char *what = *text = cli_strdup(item), *tier = strchr(what, '=');
+  if (!tier || tier == what) return cli_usage("--pin takes WHAT=TIER[:KERNEL], not '%s'", item);
+  *tier++ = '\0';
+  char *kernel = strchr(tier, ':');
+  if (kernel) *kernel++ = '\0';
+  *pin = (rlx_pin){.kernel = kernel && *kernel ? kernel : NULL};
+  if (strncmp(what, "node:", 5) == 0)
+    pin->node = what + 5;
+  else if (strcmp(what, "*") != 0)
+    pin->op = what;
+  if (strcmp(tier, "any") == 0) return CLI_OK;
+  for (int t = RLX_TIER_RAW; t <= RLX_TIER_EVAL; t++)
+    if (strcmp(tier, rlx_tier_name((rlx_tier)t)) == 0) pin->tier = (rlx_tier)t;
+  if (pin->tier == RLX_TIER_ANY) return cli_usage("--pin %s: there is no tier '%s'", item, tier);
+  return CLI_OK;
+}
+
+// The pins of a target, for one session; released by pins_release.
+typedef struct pins {
+  rlx_pin *items;
+  char **texts;
+  int count;
+} pins;
+
+static int parse_pins(const cli_list *list, pins *out) {
+  out->items = cli_alloc((size_t)list->count, sizeof *out->items);
+  out->texts = cli_alloc((size_t)list->count, sizeof *out->texts);
+  for (out->count = 0; out->count < list->count;) {
+    int i = out->count++;
+    CLI_TRY(parse_pin(list->items[i], &out->items[i], &out->texts[i]));
+  }
+  return CLI_OK;
+}
+
+static void pins_release(pins *p) {
+  for (int i = 0; i < p->count; i++) free(p->texts[i]);
+  free(p->texts);
+  free(p->items);
+}
+
 int cli_model_load(cli_model *m, const char *path, const cli_list *ops) {
   rlx_load_options load = RLX_LOAD_OPTIONS_INIT;
   CLI_TRY(cli_load_ops(ops, &m->registry));
@@ -61,19 +104,29 @@ int cli_model_load(cli_model *m, const char *path, const cli_list *ops) {
 
 int cli_model_compile(cli_model *m, const cli_target *target) {
   rlx_session_options options = RLX_SESSION_OPTIONS_INIT;
+  pins pinned = {0};
   options.device = target->device;
   options.registry = m->registry;
   options.threads = (int)target->threads;
-  CLI_TRY(parse_policy(target->policy, &options));
+  options.disable_passes = target->without;
+  int code = parse_policy(target->policy, &options);
+  if (code == CLI_OK) code = parse_pins(&target->pins, &pinned);
+  options.pins = pinned.items;
+  options.pin_count = pinned.count;
   double start = cli_now_ms();
-  CLI_CALL(rlx_session_create(m->graph, &options, &m->session));
+  if (code == CLI_OK && rlx_session_create(m->graph, &options, &m->session) != RLX_OK) code = cli_library_failure();
   m->compile_ms = cli_now_ms() - start;
-  return CLI_OK;
+  pins_release(&pinned);
+  return code;
 }
 
 int cli_target_check(const cli_target *target) {
   rlx_session_options ignored = RLX_SESSION_OPTIONS_INIT;
-  return parse_policy(target->policy, &ignored);
+  pins pinned = {0};
+  int code = parse_policy(target->policy, &ignored);
+  if (code == CLI_OK) code = parse_pins(&target->pins, &pinned);
+  pins_release(&pinned);
+  return code;
 }
 
 int cli_model_open(cli_model *m, const char *path, const cli_target *target) {

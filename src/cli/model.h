@@ -9,6 +9,8 @@ typedef struct cli_target {
   const char *device;
   const char *policy;
   cli_list ops;
+  cli_list pins;
+  const char *without;
   int64_t threads;
 } cli_target;
 
@@ -29,6 +31,11 @@ typedef struct cli_target {
   }
 #define CLI_OPTION_THREADS(type)                                                                                       \
   { "--threads", "N", "threads in all (default: one per core)", CLI_INT, offsetof(type, target.threads), 1, 1024, 0 }
+#define CLI_OPTION_PIN(type)                                                                                           \
+  {"--pin", "WHAT=TIER[:KERNEL]", "WHAT (an op, node:NAME or *) must run there: raw, portable, lower, host, cpu, eval, any", \
+   CLI_LIST, offsetof(type, target.pins), 0, 0, 0}
+#define CLI_OPTION_WITHOUT(type)                                                                                       \
+  {"--without", "PASS,...", "leave out these passes of the compiler", CLI_TEXT, offsetof(type, target.without), 0, 0, 0}
 #define CLI_OPTION_JSON(type)                                                                                          \
   { "--json", NULL, "print JSON", CLI_FLAG, offsetof(type, json), 0, 0, 0 }
 #define CLI_OPTION_END                                                                                                 \

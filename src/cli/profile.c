@@ -28,18 +28,37 @@ static int by_time(const void *a, const void *b) {
   return (x->us < y->us) - (x->us > y->us);
 }
 
+typedef struct span {
+  double begin_us, us;
+} span;
+
+// Events come in the order in which they end. Time of the steps inside one (of a subgraph) is theirs, not its own.
+static double own_time(const cJSON *event, span *open, int *count) {
+  const cJSON *begin = cJSON_GetObjectItem(event, "ts"), *us = cJSON_GetObjectItem(event, "dur");
+  if (!cJSON_IsNumber(begin) || !cJSON_IsNumber(us)) return 0.0;
+  double own = us->valuedouble;
+  while (*count > 0 && open[*count - 1].begin_us >= begin->valuedouble) own -= open[--*count].us;
+  open[(*count)++] = (span){begin->valuedouble, us->valuedouble};
+  return own > 0.0 ? own : 0.0;
+}
+
 static int add_events(profile *p, const char *text) {
   cJSON *trace = cJSON_Parse(text), *event;
-  cJSON *list = cJSON_IsArray(trace) ? trace : cJSON_GetObjectItem(trace, "traceEvents");
-  cJSON_ArrayForEach(event, list) {
-    const cJSON *op = cJSON_GetObjectItem(cJSON_GetObjectItem(event, "args"), "op");
-    const cJSON *us = cJSON_GetObjectItem(event, "dur");
-    if (cJSON_IsString(op) && cJSON_IsNumber(us)) add_event(p, op->valuestring, us->valuedouble);
+  cJSON *list = cJSON_GetObjectItem(trace, "traceEvents");
+  if (!list) {
+    cJSON_Delete(trace);
+    return cli_fail("the trace is no JSON");
   }
-  bool valid = list != NULL;
+  span *open = cli_alloc((size_t)cJSON_GetArraySize(list), sizeof *open);
+  int count = 0;
+  cJSON_ArrayForEach(event, list) {
+    const cJSON *op = cJSON_GetObjectItem(event, "name");
+    if (cJSON_IsString(op)) add_event(p, op->valuestring, own_time(event, open, &count));
+  }
+  free(open);
   cJSON_Delete(trace);
   if (p->count) qsort(p->rows, (size_t)p->count, sizeof *p->rows, by_time);
-  return valid ? CLI_OK : cli_fail("the trace is no JSON");
+  return CLI_OK;
 }
 
 static int read_events(profile *p, const char *path) {

@@ -150,6 +150,8 @@ static const cli_option options[] = {
     CLI_OPTION_OPS(settings),
     CLI_OPTION_POLICY(settings),
     CLI_OPTION_THREADS(settings),
+    CLI_OPTION_PIN(settings),
+    CLI_OPTION_WITHOUT(settings),
     {"--repeat", "N", "run N times (default 1)", CLI_INT, offsetof(settings, repeat), 1, 1000000, 1},
     {"--explain", NULL, "print which kernel ran each node, and why", CLI_FLAG, offsetof(settings, explain), 0, 0, 0},
     {"--trace", "FILE", "write a trace of the runs for Perfetto (ui.perfetto.dev)", CLI_TEXT, offsetof(settings, trace),

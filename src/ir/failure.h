@@ -30,6 +30,9 @@ typedef struct executor_head {
    * memory of the run, one whose data is given must have the dims it turns out to have. */
   rlx_status (*call)(rlx_ctx *ctx, int index, const rlx_operand *inputs, int input_count, rlx_operand *outputs,
                      int output_count);
+  /* Memory that `call` gave: what came after a mark is freed by release. */
+  size_t (*mark)(rlx_ctx *ctx);
+  void (*release)(rlx_ctx *ctx, size_t mark);
 } executor_head;
 
 #endif

@@ -105,10 +105,14 @@ void graph_remove_nodes(rlx_graph *g, const bool *keep) {
   size_t kept = 0;
   for (size_t i = 0; i < g->nodes.count; i++) {
     rlx_node *n = g->nodes.data[i];
-    if (keep[i])
+    if (keep[i]) {
       g->nodes.data[kept++] = n;
-    else
-      release_node(n);
+      continue;
+    }
+    for (int k = 0; k < n->output_count; k++) {
+      if (n->outputs[k]->producer == n) n->outputs[k]->producer = NULL;
+    }
+    release_node(n);
   }
   g->nodes.count = kept;
 }

@@ -114,7 +114,7 @@ static rlx_status refine(rlx_value *v, const rlx_type *t) {
   return RLX_OK;
 }
 
-static rlx_status infer_one(rlx_node *n) {
+rlx_status infer_node_types(rlx_node *n) {
   const rlx_type **inputs = mem_array((size_t)n->input_count, sizeof *inputs);
   rlx_type *outputs = mem_array((size_t)n->output_count, sizeof *outputs);
   rlx_status status = inputs && outputs ? RLX_OK : status_no_memory(sizeof *outputs);
@@ -133,7 +133,7 @@ rlx_status infer_graph(rlx_graph *g) {
     rlx_node *n = g->nodes.data[i];
     for (int k = 0; node_subgraph(n, k); k++) RLX_TRY(infer_graph(node_subgraph(n, k)));
     if (!n->op) continue;
-    rlx_status status = infer_one(n);
+    rlx_status status = infer_node_types(n);
     if (status != RLX_OK) return status_prefix(status, "node '%s' (%s)", n->name, n->op_name);
   }
   return RLX_OK;

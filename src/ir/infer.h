@@ -20,6 +20,8 @@ struct rlx_infer {
 
 /* Prefills output dtypes, calls infer, checks the result (dtype set, rank in range, dims ≥ -1). */
 rlx_status infer_node(struct rlx_infer *ctx);
+/* Static inference of one node: refines the types of its outputs in place. */
+rlx_status infer_node_types(rlx_node *n);
 /* Static inference over a whole graph with constants as the only known values; subgraphs included.
  * Output types are refined in place; a contradiction with a declared type is an error. */
 rlx_status infer_graph(rlx_graph *g);

@@ -101,8 +101,8 @@ rlx_status rlx_load_package(rlx_registry *r, const char *name_or_file) {
   if (!r) r = rlx_registry_process();
   if (!r) return status_no_memory(1);
   if (registry_has_package(r, path)) return RLX_OK;
-  package *p;
-  const rlx_package *entry;
+  package *p = NULL;
+  const rlx_package *entry = NULL;
   RLX_TRY(open_package(path, &p, &entry));
   package *before = current;
   current = p;

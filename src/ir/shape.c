@@ -35,6 +35,15 @@ bool type_equal(const rlx_type *a, const rlx_type *b) {
   return a->rank <= 0 || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
 }
 
+bool type_admits(const rlx_type *wanted, const rlx_type *given) {
+  if (wanted->kind != given->kind || wanted->dtype != given->dtype) return false;
+  if (wanted->rank == RLX_UNKNOWN) return true;
+  if (wanted->rank != given->rank) return false;
+  for (int i = 0; i < wanted->rank; i++)
+    if (wanted->dims[i] != RLX_UNKNOWN && wanted->dims[i] != given->dims[i]) return false;
+  return true;
+}
+
 void type_set(rlx_type *t, rlx_dtype dtype, int rank, const int64_t *dims) {
   t->kind = RLX_KIND_TENSOR;
   t->dtype = dtype;

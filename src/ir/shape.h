@@ -10,6 +10,8 @@ int64_t shape_count(int rank, const int64_t *dims);
 int64_t type_bytes(const rlx_type *t);
 bool type_is_concrete(const rlx_type *t); /* tensor with dtype, rank and every dim known */
 bool type_equal(const rlx_type *a, const rlx_type *b);
+/* May a value of type `given` stand where `wanted` is declared? What wanted leaves unknown takes anything. */
+bool type_admits(const rlx_type *wanted, const rlx_type *given);
 void type_set(rlx_type *t, rlx_dtype dtype, int rank, const int64_t *dims);
 void type_unknown(rlx_type *t, rlx_dtype dtype); /* unknown rank */
 /* Writes "float[2,?,3]" (rank unknown: "float[...]"); returns text. */

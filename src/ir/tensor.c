@@ -1,6 +1,7 @@
 /* tensor.c — reference-counted dense arrays. */
 #include "ir/tensor.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -32,7 +33,7 @@ static rlx_status make(rlx_dtype dtype, int rank, const int64_t *dims, rlx_tenso
 }
 
 rlx_status tensor_alloc(rlx_dtype dtype, int rank, const int64_t *dims, rlx_tensor **out) {
-  rlx_tensor *t;
+  rlx_tensor *t = NULL;
   RLX_TRY(make(dtype, rank, dims, &t));
   t->data = mem_aligned(DATA_ALIGN, t->bytes);
   t->owned = true;
@@ -47,27 +48,31 @@ rlx_status tensor_alloc(rlx_dtype dtype, int rank, const int64_t *dims, rlx_tens
 }
 
 rlx_status rlx_tensor_create(rlx_dtype dtype, int rank, const int64_t *dims, rlx_tensor **out) {
-  rlx_tensor *t;
+  rlx_tensor *t = NULL;
   RLX_TRY(tensor_alloc(dtype, rank, dims, &t));
   memset(t->data, 0, t->bytes);
   *out = t;
   return RLX_OK;
 }
 
+static bool aligned(const void *data, rlx_dtype dtype) {
+  size_t size = dtype_size(dtype);
+  return size <= 1 || (uintptr_t)data % (size > 8 ? 8 : size) == 0;
+}
+
 rlx_status rlx_tensor_wrap(void *data, size_t bytes, rlx_dtype dtype, int rank, const int64_t *dims,
                            void (*release)(void *user), void *user, rlx_tensor **out) {
   if (dtype == RLX_STRING) return RLX_FAIL(INVALID, "tensor: strings cannot be wrapped");
-  rlx_tensor *t;
+  rlx_tensor *t = NULL;
   RLX_TRY(make(dtype, rank, dims, &t));
-  size_t size = dtype_size(dtype);
   if (t->bytes > bytes || (t->bytes && !data)) {
     size_t want = t->bytes;
     mem_free(t);
     return RLX_FAIL(INVALID, "tensor: %zu bytes given, %zu needed", data ? bytes : 0, want);
   }
-  if (size > 1 && (uintptr_t)data % (size > 8 ? 8 : size) != 0) {
+  if (!aligned(data, dtype)) {
     mem_free(t);
-    return RLX_FAIL(INVALID, "tensor: data is not aligned to its %zu-byte elements", size);
+    return RLX_FAIL(INVALID, "tensor: data is not aligned to its %s elements", rlx_dtype_name(dtype));
   }
   t->data = data;
   t->release = release;
@@ -78,15 +83,49 @@ rlx_status rlx_tensor_wrap(void *data, size_t bytes, rlx_dtype dtype, int rank, 
 
 rlx_status tensor_from_file(mapped_file *file, const void *data, size_t bytes, rlx_dtype dtype, int rank,
                             const int64_t *dims, rlx_tensor **out) {
-  rlx_tensor *t;
-  RLX_TRY(rlx_tensor_wrap((void *)(uintptr_t)data, bytes, dtype, rank, dims, NULL, NULL, &t));
+  rlx_tensor *t = NULL;
+  RLX_TRY(make(dtype, rank, dims, &t));
+  if (t->bytes > bytes || dtype == RLX_STRING) {
+    mem_free(t);
+    return RLX_FAIL(INVALID, "tensor: %zu bytes in the file are not what its dims need", bytes);
+  }
+  if (aligned(data, dtype))
+    t->data = (void *)(uintptr_t)data;
+  else
+    t->unaligned = data;
   t->file = mapped_file_retain(file);
   *out = t;
   return RLX_OK;
 }
 
+static pthread_mutex_t pin_lock = PTHREAD_MUTEX_INITIALIZER;
+
+const void *tensor_pin(const rlx_tensor *shared) {
+  if (!shared->unaligned) return shared->data;
+  rlx_tensor *t = (rlx_tensor *)(uintptr_t)shared;
+  pthread_mutex_lock(&pin_lock);
+  if (!t->pins && (t->data = mem_aligned(DATA_ALIGN, t->bytes))) memcpy(t->data, t->unaligned, t->bytes);
+  const void *data = t->data;
+  t->pins += data != NULL;
+  pthread_mutex_unlock(&pin_lock);
+  return data;
+}
+
+void tensor_unpin(const rlx_tensor *shared) {
+  if (!shared->unaligned) return;
+  rlx_tensor *t = (rlx_tensor *)(uintptr_t)shared;
+  pthread_mutex_lock(&pin_lock);
+  if (--t->pins == 0) {
+    mem_free(t->data);
+    t->data = NULL;
+  }
+  pthread_mutex_unlock(&pin_lock);
+}
+
+const void *tensor_raw(const rlx_tensor *t) { return t->unaligned ? t->unaligned : t->data; }
+
 rlx_status tensor_from_ints(const int64_t *values, int64_t count, rlx_tensor **out) {
-  rlx_tensor *t;
+  rlx_tensor *t = NULL;
   RLX_TRY(tensor_alloc(RLX_INT64, count < 0 ? 0 : 1, &count, &t));
   if (t->bytes) memcpy(t->data, values, t->bytes);
   *out = t;
@@ -101,7 +140,7 @@ rlx_tensor *rlx_tensor_retain(rlx_tensor *t) {
 void rlx_tensor_destroy(rlx_tensor *t) {
   if (!t || __atomic_fetch_sub(&t->refs, 1, __ATOMIC_ACQ_REL) != 1) return;
   if (t->release) t->release(t->user);
-  if (t->owned) mem_free(t->data);
+  if (t->owned || t->unaligned) mem_free(t->data);
   mapped_file_release(t->file);
   arena_finish(&t->strings);
   mem_free(t);
@@ -112,7 +151,7 @@ int rlx_tensor_rank(const rlx_tensor *t) { return t->rank; }
 const int64_t *rlx_tensor_dims(const rlx_tensor *t) { return t->dims; }
 int64_t rlx_tensor_count(const rlx_tensor *t) { return t->count; }
 size_t rlx_tensor_bytes(const rlx_tensor *t) { return t->bytes; }
-void *rlx_tensor_data(const rlx_tensor *t) { return t->data; }
+void *rlx_tensor_data(const rlx_tensor *t) { return t->unaligned ? (void *)(uintptr_t)tensor_pin(t) : t->data; }
 
 rlx_status rlx_tensor_set_string(rlx_tensor *t, int64_t i, const char *text, size_t size) {
   if (t->dtype != RLX_STRING) return RLX_FAIL(INVALID, "tensor: %s holds no strings", rlx_dtype_name(t->dtype));
@@ -125,7 +164,7 @@ rlx_status rlx_tensor_set_string(rlx_tensor *t, int64_t i, const char *text, siz
 
 void tensor_type(const rlx_tensor *t, rlx_type *out) { type_set(out, t->dtype, t->rank, t->dims); }
 
-rlx_operand tensor_operand(const rlx_tensor *t) {
+rlx_operand tensor_operand_pinned(const rlx_tensor *t) {
   return (rlx_operand){.data = t->data,
                        .dims = t->dims,
                        .count = t->count,
@@ -134,10 +173,16 @@ rlx_operand tensor_operand(const rlx_tensor *t) {
                        .rank = t->rank};
 }
 
+rlx_operand tensor_operand(const rlx_tensor *t) {
+  rlx_operand o = tensor_operand_pinned(t);
+  o.data = rlx_tensor_data(t);
+  return o;
+}
+
 bool tensor_equal(const rlx_tensor *a, const rlx_tensor *b) {
   if (a->dtype != b->dtype || a->rank != b->rank || a->count != b->count) return false;
   if (a->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) != 0) return false;
-  if (a->dtype != RLX_STRING) return a->bytes == 0 || memcmp(a->data, b->data, a->bytes) == 0;
+  if (a->dtype != RLX_STRING) return a->bytes == 0 || memcmp(tensor_raw(a), tensor_raw(b), a->bytes) == 0;
   const rlx_string *x = a->data, *y = b->data;
   for (int64_t i = 0; i < a->count; i++)
     if (x[i].size != y[i].size || (x[i].size && memcmp(x[i].data, y[i].data, x[i].size) != 0)) return false;

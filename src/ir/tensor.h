@@ -15,7 +15,9 @@ struct rlx_tensor {
   int64_t dims[RLX_MAX_RANK];
   int64_t count;
   size_t bytes;
-  void *data;
+  void *data;            /* NULL for an unaligned weight that nobody has pinned */
+  const void *unaligned; /* the bytes of a weight that is not aligned in its file, or NULL */
+  int pins;              /* of the aligned copy in data, if unaligned; under a lock of tensor.c */
   void (*release)(void *user); /* of data, or NULL: mem_free when owned */
   void *user;
   bool owned;
@@ -23,15 +25,22 @@ struct rlx_tensor {
   arena strings;
 };
 
-/* A tensor over bytes of a mapped file; keeps the mapping. */
+/* A tensor over bytes of a mapped file, aligned to its elements or not; keeps the mapping. */
 rlx_status tensor_from_file(mapped_file *file, const void *data, size_t bytes, rlx_dtype dtype, int rank,
                             const int64_t *dims, rlx_tensor **out);
 /* Not zeroed; for outputs. */
 rlx_status tensor_alloc(rlx_dtype dtype, int rank, const int64_t *dims, rlx_tensor **out);
 /* One-dimensional int64, or a scalar when count < 0. */
 rlx_status tensor_from_ints(const int64_t *values, int64_t count, rlx_tensor **out);
+/* The tensor's aligned bytes, until the matching unpin: for a weight that is unaligned in its file a copy that
+ * lives as long as somebody has it pinned. NULL when memory is short. rlx_tensor_data pins for good. */
+const void *tensor_pin(const rlx_tensor *t);
+void tensor_unpin(const rlx_tensor *t);
+/* The bytes for memcpy and the like, wherever they are. */
+const void *tensor_raw(const rlx_tensor *t);
 void tensor_type(const rlx_tensor *t, rlx_type *out);
-rlx_operand tensor_operand(const rlx_tensor *t); /* dims point into t */
+rlx_operand tensor_operand(const rlx_tensor *t); /* dims point into t; pins for good */
+rlx_operand tensor_operand_pinned(const rlx_tensor *t); /* the caller has it pinned, or needs no data */
 /* Bitwise equality of type and contents. */
 bool tensor_equal(const rlx_tensor *a, const rlx_tensor *b);
 

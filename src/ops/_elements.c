@@ -40,42 +40,39 @@ rlx_status reduction_parse(const void *context, rlx_string text, reduction *out)
       return RLX_OK;
     }
   if (text.size == 0) {
-    *out = REDUCE_NONE;
+    *out = SCATTER_NONE;
     return RLX_OK;
   }
-  return rlx_fail(context, RLX_INVALID, "reduction is \"%.*s\"", (int)(text.size > 64 ? 64 : text.size),
-                  text.data);
+  return rlx_fail(context, RLX_INVALID, "reduction is \"%.*s\"", (int)(text.size > 64 ? 64 : text.size), text.data);
 }
 
-#define X(D, T, C, K)                                                                                    \
-  static void combine_##D(reduction op, void *to_data, const void *from_data, int64_t n) {               \
-    T *to = to_data;                                                                                     \
-    const T *from = from_data;                                                                           \
-    switch (op) {                                                                                        \
-    case REDUCE_NONE:                                                                                    \
-      memcpy(to, from, (size_t)n * sizeof(T));                                                           \
-      break;                                                                                             \
-    case REDUCE_ADD:                                                                                     \
-      for (int64_t i = 0; i < n; i++)                                                                    \
-        to[i] = TYPED_STORE_##D(TYPED_ADD_##K(TYPED_LOAD_##D(to[i]), TYPED_LOAD_##D(from[i])));          \
-      break;                                                                                             \
-    case REDUCE_MUL:                                                                                     \
-      for (int64_t i = 0; i < n; i++)                                                                    \
-        to[i] = TYPED_STORE_##D(TYPED_MUL_##K(TYPED_LOAD_##D(to[i]), TYPED_LOAD_##D(from[i])));          \
-      break;                                                                                             \
-    case REDUCE_MAX:                                                                                     \
-      for (int64_t i = 0; i < n; i++) {                                                                  \
-        C a = TYPED_LOAD_##D(to[i]), b = TYPED_LOAD_##D(from[i]);                                        \
-        if (b > a || TYPED_NAN_##K(b)) to[i] = from[i];                                                  \
-      }                                                                                                  \
-      break;                                                                                             \
-    case REDUCE_MIN:                                                                                     \
-      for (int64_t i = 0; i < n; i++) {                                                                  \
-        C a = TYPED_LOAD_##D(to[i]), b = TYPED_LOAD_##D(from[i]);                                        \
-        if (b < a || TYPED_NAN_##K(b)) to[i] = from[i];                                                  \
-      }                                                                                                  \
-      break;                                                                                             \
-    }                                                                                                    \
+#define X(D, T, C, K)                                                                                                  \
+  static void combine_##D(reduction op, void *to_data, const void *from_data, int64_t n) {                             \
+    T *to = to_data;                                                                                                   \
+    const T *from = from_data;                                                                                         \
+    switch (op) {                                                                                                      \
+      case SCATTER_NONE: memcpy(to, from, (size_t)n * sizeof(T)); break;                                               \
+      case SCATTER_ADD:                                                                                                \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+          to[i] = TYPED_STORE_##D(TYPED_ADD_##K(TYPED_LOAD_##D(to[i]), TYPED_LOAD_##D(from[i])));                      \
+        break;                                                                                                         \
+      case SCATTER_MUL:                                                                                                \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+          to[i] = TYPED_STORE_##D(TYPED_MUL_##K(TYPED_LOAD_##D(to[i]), TYPED_LOAD_##D(from[i])));                      \
+        break;                                                                                                         \
+      case SCATTER_MAX:                                                                                                \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+          C a = TYPED_LOAD_##D(to[i]), b = TYPED_LOAD_##D(from[i]);                                                    \
+          if (b > a || TYPED_NAN_##K(b)) to[i] = from[i];                                                              \
+        }                                                                                                              \
+        break;                                                                                                         \
+      case SCATTER_MIN:                                                                                                \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+          C a = TYPED_LOAD_##D(to[i]), b = TYPED_LOAD_##D(from[i]);                                                    \
+          if (b < a || TYPED_NAN_##K(b)) to[i] = from[i];                                                              \
+        }                                                                                                              \
+        break;                                                                                                         \
+    }                                                                                                                  \
   }
 #include "ir/dtype.def"
 X(FLOAT16, uint16_t, float, f)
@@ -83,19 +80,19 @@ X(BFLOAT16, uint16_t, float, f)
 #undef X
 
 rlx_status reduction_apply(reduction op, rlx_dtype dtype, void *to, const void *from, int64_t n) {
-  if (op == REDUCE_NONE) {
+  if (op == SCATTER_NONE) {
     memcpy(to, from, (size_t)n * dtype_size(dtype));
     return RLX_OK;
   }
   switch (dtype) {
-#define X(D, T, C, K)                                                                                    \
-  case RLX_##D:                                                                                          \
-    combine_##D(op, to, from, n);                                                                        \
+#define X(D, T, C, K)                                                                                                  \
+  case RLX_##D:                                                                                                        \
+    combine_##D(op, to, from, n);                                                                                      \
     return RLX_OK;
 #include "ir/dtype.def"
     X(FLOAT16, uint16_t, float, f)
     X(BFLOAT16, uint16_t, float, f)
 #undef X
-  default: return RLX_UNSUPPORTED;
+    default: return RLX_UNSUPPORTED;
   }
 }

@@ -19,10 +19,14 @@ void elements_prepare(element_rows *e, const rlx_operand *data, const rlx_operan
 /* Offset in the data of row r, apart from the axis' contribution. */
 int64_t elements_offset(const element_rows *e, int64_t r);
 
-typedef enum reduction { REDUCE_NONE, REDUCE_ADD, REDUCE_MUL, REDUCE_MAX, REDUCE_MIN } reduction;
+typedef enum reduction { SCATTER_NONE, SCATTER_ADD, SCATTER_MUL, SCATTER_MAX, SCATTER_MIN } reduction;
 /* From the attribute's text. */
 rlx_status reduction_parse(const void *context, rlx_string text, reduction *out);
 /* to[i] = to[i] (op) from[i] for n elements. UNSUPPORTED without a message for strings and complex. */
 rlx_status reduction_apply(reduction op, rlx_dtype dtype, void *to, const void *from, int64_t n);
+
+/* The evals; the output may lie on input 0. */
+rlx_status scatter_elements_run(rlx_ctx *ctx);
+rlx_status scatter_nd_run(rlx_ctx *ctx);
 
 #endif

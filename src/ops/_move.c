@@ -5,8 +5,7 @@
 
 rlx_status ints_from(const void *context, rlx_dtype dtype, const void *data, int64_t count, int_list *out) {
   if (count > INT_LIST_MAX)
-    return rlx_fail(context, RLX_INVALID, "%lld integers given, at most %d make sense", (long long)count,
-                    INT_LIST_MAX);
+    return rlx_fail(context, RLX_INVALID, "%lld integers given, at most %d make sense", (long long)count, INT_LIST_MAX);
   if (dtype == RLX_INT64) {
     memcpy(out->values, data, (size_t)count * sizeof(int64_t));
   } else {
@@ -34,17 +33,11 @@ rlx_status attr_ints(const void *context, const rlx_ints *attribute, int_list *o
   return ints_from(context, RLX_INT64, attribute->data, attribute->count, out);
 }
 
-bool infer_given(const rlx_infer *ctx, int i) {
-  return i < rlx_infer_input_count(ctx) && rlx_infer_input(ctx, i);
-}
+bool infer_given(const rlx_infer *ctx, int i) { return i < rlx_infer_input_count(ctx) && rlx_infer_input(ctx, i); }
 
-bool run_given(const rlx_ctx *ctx, int i) {
-  return i < ctx->input_count && ctx->inputs[i].data;
-}
+bool run_given(const rlx_ctx *ctx, int i) { return i < ctx->input_count && ctx->inputs[i].data; }
 
-bool run_wanted(const rlx_ctx *ctx, int i) {
-  return i < ctx->output_count && ctx->outputs[i].data;
-}
+bool run_wanted(const rlx_ctx *ctx, int i) { return i < ctx->output_count && ctx->outputs[i].data; }
 
 int64_t infer_length(const rlx_infer *ctx, int i) {
   if (!infer_given(ctx, i)) return RLX_UNKNOWN;
@@ -75,8 +68,7 @@ rlx_status axes_normalise(const void *context, int_list *axes, int rank) {
   uint32_t seen = 0;
   for (int i = 0; i < axes->count; i++) {
     int axis = axis_normalise(axes->values[i], rank);
-    if (axis < 0)
-      return rlx_fail(context, RLX_INVALID, "axis %lld outside rank %d", (long long)axes->values[i], rank);
+    if (axis < 0) return rlx_fail(context, RLX_INVALID, "axis %lld outside rank %d", (long long)axes->values[i], rank);
     if (seen >> axis & 1u) return rlx_fail(context, RLX_INVALID, "axis %d is given twice", axis);
     seen |= 1u << axis;
     axes->values[i] = axis;
@@ -110,8 +102,10 @@ void move_bytes(rlx_ctx *ctx, void *to, const void *from, int64_t bytes) {
   enum { PARALLEL_BYTES = 128 * 1024 };
   if (bytes <= 0 || to == from) return;
   bytes_copy c = {to, from};
-  if (bytes < PARALLEL_BYTES) copy_range(&c, 0, bytes);
-  else rlx_parallel_for(ctx, bytes, PARALLEL_BYTES / 2, copy_range, &c);
+  if (bytes < PARALLEL_BYTES)
+    copy_range(&c, 0, bytes);
+  else
+    rlx_parallel_for(ctx, bytes, PARALLEL_BYTES / 2, copy_range, &c);
 }
 
 rlx_status move_all(rlx_ctx *ctx) {
@@ -142,6 +136,21 @@ void move_fill(void *to, const void *value, int64_t count, size_t size) {
     memcpy((char *)to + done, to, n);
     done += n;
   }
+}
+
+void move_elements(rlx_dtype dtype, void *to, int64_t to_at, const void *from, int64_t from_at, int64_t n) {
+  int64_t size = (int64_t)dtype_size(dtype);
+  int bits = rlx_dtype_bits(dtype);
+  if (size && n > 0) memcpy((char *)to + to_at * size, (const char *)from + from_at * size, (size_t)(n * size));
+  for (int64_t i = 0; !size && i < n; i++) bits_store(bits, to, to_at + i, bits_load(bits, from, from_at + i));
+}
+
+void move_zero(rlx_operand *to) {
+  static const rlx_string no_text = {"", 0};
+  if (to->dtype == RLX_STRING)
+    move_fill(to->data, &no_text, to->count, sizeof no_text);
+  else if (to->bytes)
+    memset(to->data, 0, (size_t)to->bytes);
 }
 
 uint32_t bits_load(int bits, const void *data, int64_t i) {
@@ -189,9 +198,7 @@ rlx_value *graph_float(rlx_graph *g, float value) {
   return v;
 }
 
-rlx_value *graph_op1(rlx_graph *g, const char *op, rlx_value *a) {
-  return rlx_graph_op(g, op, NULL, 0, &a, 1);
-}
+rlx_value *graph_op1(rlx_graph *g, const char *op, rlx_value *a) { return rlx_graph_op(g, op, NULL, 0, &a, 1); }
 
 rlx_value *graph_op2(rlx_graph *g, const char *op, rlx_value *a, rlx_value *b) {
   rlx_value *inputs[2] = {a, b};
@@ -221,6 +228,4 @@ rlx_value *graph_zeros(rlx_graph *g, rlx_value *v, rlx_value *shape) {
   return made;
 }
 
-rlx_value *graph_zeros_like(rlx_graph *g, rlx_value *v) {
-  return graph_zeros(g, v, graph_op1(g, "onnx.Shape", v));
-}
+rlx_value *graph_zeros_like(rlx_graph *g, rlx_value *v) { return graph_zeros(g, v, graph_op1(g, "onnx.Shape", v)); }

@@ -9,7 +9,7 @@
 #include "ir/tensor.h"
 
 /* Every dtype whose elements are whole bytes (strings included). */
-#define MOVE_SUB_BYTE                                                                                    \
+#define MOVE_SUB_BYTE                                                                                                  \
   (RLX_SET(RLX_UINT4) | RLX_SET(RLX_INT4) | RLX_SET(RLX_FLOAT4E2M1) | RLX_SET(RLX_UINT2) | RLX_SET(RLX_INT2))
 #define MOVE_WHOLE ((RLX_SET(RLX_DTYPE_COUNT) - 2) & ~MOVE_SUB_BYTE)
 #define MOVE_INT64 RLX_SET(RLX_INT64)
@@ -53,6 +53,11 @@ rlx_status move_all(rlx_ctx *ctx);
 void move_bytes(rlx_ctx *ctx, void *to, const void *from, int64_t bytes);
 /* Sets count elements of `size` bytes to the one at `value`. */
 void move_fill(void *to, const void *value, int64_t count, size_t size);
+
+/* n elements of any dtype, from position to position; the two do not overlap. */
+void move_elements(rlx_dtype dtype, void *to, int64_t to_at, const void *from, int64_t from_at, int64_t n);
+/* Zeros, of strings empty ones. */
+void move_zero(rlx_operand *to);
 
 /* One element of 2, 4 or more bits at index i of packed data. */
 uint32_t bits_load(int bits, const void *data, int64_t i);

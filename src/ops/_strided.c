@@ -4,8 +4,8 @@
 #include <string.h>
 
 enum {
-  TILE = 32,                  /* elements a side of a transpose tile */
-  UNIT_BYTES = 32 * 1024      /* least work worth a thread */
+  TILE = 32,             /* elements a side of a transpose tile */
+  UNIT_BYTES = 32 * 1024 /* least work worth a thread */
 };
 
 void strided_begin(strided_copy *c, rlx_dtype dtype, int64_t from_offset, int64_t to_offset) {
@@ -94,9 +94,7 @@ typedef struct walk {
   int64_t from, to; /* in elements */
 } walk;
 
-static inline int64_t step_of(const strided_copy *c, int d) {
-  return d == c->across ? TILE : 1;
-}
+static inline int64_t step_of(const strided_copy *c, int d) { return d == c->across ? TILE : 1; }
 
 static inline int64_t extent_of(const strided_copy *c, int d) {
   return d == c->across ? (c->dims[d] + TILE - 1) / TILE : c->dims[d];
@@ -131,51 +129,88 @@ typedef struct pair16 {
 } pair16;
 
 /* n elements with strides; a tile of `rows` rows of n elements whose source is contiguous across rows. */
-#define STRIDED_TYPE(T)                                                                                  \
-  static void row_##T(const char *from_bytes, int64_t from, char *to_bytes, int64_t to, int64_t n) {     \
-    for (int64_t i = 0; i < n; i++)                                                                      \
-      memcpy(to_bytes + i * to * (int64_t)sizeof(T), from_bytes + i * from * (int64_t)sizeof(T),         \
-             sizeof(T));                                                                                 \
-  }                                                                                                      \
-  static void tile_##T(const char *from_bytes, int64_t from, char *to_bytes, int64_t to, int64_t rows,   \
-                       int64_t n) {                                                                      \
-    for (int64_t i0 = 0; i0 < n; i0 += TILE) {                                                           \
-      int64_t i1 = i0 + TILE < n ? i0 + TILE : n;                                                        \
-      for (int64_t r = 0; r < rows; r++) {                                                               \
-        const char *f = from_bytes + r * (int64_t)sizeof(T);                                             \
-        char *t = to_bytes + r * to * (int64_t)sizeof(T);                                                \
-        for (int64_t i = i0; i < i1; i++)                                                                \
-          memcpy(t + i * (int64_t)sizeof(T), f + i * from * (int64_t)sizeof(T), sizeof(T));              \
-      }                                                                                                  \
-    }                                                                                                    \
+#define STRIDED_TYPE(T)                                                                                                \
+  static void row_##T(const char *from_bytes, int64_t from, char *to_bytes, int64_t to, int64_t n) {                   \
+    for (int64_t i = 0; i < n; i++)                                                                                    \
+      memcpy(to_bytes + i * to * (int64_t)sizeof(T), from_bytes + i * from * (int64_t)sizeof(T), sizeof(T));           \
+  }                                                                                                                    \
+  static void corner_##T(const char *from_bytes, int64_t from, char *to_bytes, int64_t to, int64_t rows, int64_t n) {  \
+    for (int64_t r = 0; r < rows; r++)                                                                                 \
+      row_##T(from_bytes + r * (int64_t)sizeof(T), from, to_bytes + r * to * (int64_t)sizeof(T), 1, n);                \
   }
+
+/* Squares of LANES × LANES elements go through vectors of 16 bytes: interleaving the two halves of the rows
+ * log2(LANES) times transposes them. The columns of a target line (64 bytes) are done together. */
+#define TILE_TYPE(T, LANES, STAGES, LOW, HIGH)                                                                         \
+  typedef T vector_##T __attribute__((vector_size(16)));                                                               \
+  static inline void square_##T(const char *from_bytes, int64_t from, char *to_bytes, int64_t to) {                    \
+    vector_##T rows[LANES], next[LANES];                                                                               \
+    for (int i = 0; i < LANES; i++) memcpy(&rows[i], from_bytes + i * from, 16);                                       \
+    for (int stage = 0; stage < STAGES; stage++) {                                                                     \
+      for (int i = 0; i < LANES / 2; i++) {                                                                            \
+        next[2 * i] = LOW(rows[i], rows[i + LANES / 2]);                                                               \
+        next[2 * i + 1] = HIGH(rows[i], rows[i + LANES / 2]);                                                          \
+      }                                                                                                                \
+      memcpy(rows, next, sizeof rows);                                                                                 \
+    }                                                                                                                  \
+    for (int i = 0; i < LANES; i++) memcpy(to_bytes + i * to, &rows[i], 16);                                           \
+  }                                                                                                                    \
+  static void tile_##T(const char *from_bytes, int64_t from, char *to_bytes, int64_t to, int64_t rows, int64_t n) {    \
+    enum { SIZE = sizeof(T), LINE = 64 / sizeof(T) < LANES ? LANES : 64 / sizeof(T) };                                 \
+    int64_t whole = n / LANES * LANES, square_rows = rows / LANES * LANES;                                             \
+    for (int64_t i0 = 0; i0 < whole; i0 += LINE) {                                                                     \
+      int64_t i1 = i0 + LINE < whole ? i0 + LINE : whole;                                                              \
+      for (int64_t r = 0; r < square_rows; r += LANES)                                                                 \
+        for (int64_t i = i0; i < i1; i += LANES)                                                                       \
+          square_##T(from_bytes + (i * from + r) * SIZE, from * SIZE, to_bytes + (r * to + i) * SIZE, to * SIZE);      \
+      if (square_rows < rows)                                                                                          \
+        corner_##T(from_bytes + (i0 * from + square_rows) * SIZE, from, to_bytes + (square_rows * to + i0) * SIZE, to, \
+                   rows - square_rows, i1 - i0);                                                                       \
+    }                                                                                                                  \
+    corner_##T(from_bytes + whole * from * SIZE, from, to_bytes + whole * SIZE, to, rows, n - whole);                  \
+  }
+#define LOW_2(a, b) __builtin_shufflevector(a, b, 0, 2)
+#define HIGH_2(a, b) __builtin_shufflevector(a, b, 1, 3)
+#define LOW_4(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define HIGH_4(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define LOW_8(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HIGH_8(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define LOW_16(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define HIGH_16(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 STRIDED_TYPE(uint8_t)
 STRIDED_TYPE(uint16_t)
 STRIDED_TYPE(uint32_t)
 STRIDED_TYPE(uint64_t)
 STRIDED_TYPE(pair16)
+TILE_TYPE(uint8_t, 16, 4, LOW_16, HIGH_16)
+TILE_TYPE(uint16_t, 8, 3, LOW_8, HIGH_8)
+TILE_TYPE(uint32_t, 4, 2, LOW_4, HIGH_4)
+TILE_TYPE(uint64_t, 2, 1, LOW_2, HIGH_2)
+
+static void tile_pair16(const char *from_bytes, int64_t from, char *to_bytes, int64_t to, int64_t rows, int64_t n) {
+  corner_pair16(from_bytes, from, to_bytes, to, rows, n);
+}
 
 typedef void (*row_fn)(const char *from_bytes, int64_t from, char *to_bytes, int64_t to, int64_t n);
-typedef void (*tile_fn)(const char *from_bytes, int64_t from, char *to_bytes, int64_t to, int64_t rows,
-                        int64_t n);
+typedef void (*tile_fn)(const char *from_bytes, int64_t from, char *to_bytes, int64_t to, int64_t rows, int64_t n);
 
 static row_fn row_of(size_t size) {
   switch (size) {
-  case 1: return row_uint8_t;
-  case 2: return row_uint16_t;
-  case 4: return row_uint32_t;
-  case 8: return row_uint64_t;
-  default: return row_pair16;
+    case 1: return row_uint8_t;
+    case 2: return row_uint16_t;
+    case 4: return row_uint32_t;
+    case 8: return row_uint64_t;
+    default: return row_pair16;
   }
 }
 
 static tile_fn tile_of(size_t size) {
   switch (size) {
-  case 1: return tile_uint8_t;
-  case 2: return tile_uint16_t;
-  case 4: return tile_uint32_t;
-  case 8: return tile_uint64_t;
-  default: return tile_pair16;
+    case 1: return tile_uint8_t;
+    case 2: return tile_uint16_t;
+    case 4: return tile_uint32_t;
+    case 8: return tile_uint64_t;
+    default: return tile_pair16;
   }
 }
 
@@ -198,14 +233,14 @@ static void run_units(void *arg, int64_t begin, int64_t end) {
     const char *from = job->from + w.from * size;
     char *to = job->to + w.to * size;
     switch (c->way) {
-    case STRIDED_RUNS: memcpy(to, from, (size_t)(n * size)); break;
-    case STRIDED_FILL: move_fill(to, from, n, c->size); break;
-    case STRIDED_TRANSPOSE: {
-      int64_t left = c->dims[c->across] - w.at[c->across] * TILE;
-      tile(from, c->from[last], to, c->to[c->across], left < TILE ? left : TILE, n);
-      break;
-    }
-    default: row(from, c->from[last], to, c->to[last], n);
+      case STRIDED_RUNS: memcpy(to, from, (size_t)(n * size)); break;
+      case STRIDED_FILL: move_fill(to, from, n, c->size); break;
+      case STRIDED_TRANSPOSE: {
+        int64_t left = c->dims[c->across] - w.at[c->across] * TILE;
+        tile(from, c->from[last], to, c->to[c->across], left < TILE ? left : TILE, n);
+        break;
+      }
+      default: row(from, c->from[last], to, c->to[last], n);
     }
     walk_next(c, &w);
   }
@@ -218,9 +253,12 @@ static void run_part(void *arg, int64_t begin, int64_t end) {
   int64_t size = (int64_t)c->size;
   const char *from = job->from + begin * c->from[0] * size;
   char *to = job->to + begin * c->to[0] * size;
-  if (c->way == STRIDED_RUNS) memcpy(to, from, (size_t)((end - begin) * size));
-  else if (c->way == STRIDED_FILL) move_fill(to, from, end - begin, c->size);
-  else row_of(c->size)(from, c->from[0], to, c->to[0], end - begin);
+  if (c->way == STRIDED_RUNS)
+    memcpy(to, from, (size_t)((end - begin) * size));
+  else if (c->way == STRIDED_FILL)
+    move_fill(to, from, end - begin, c->size);
+  else
+    row_of(c->size)(from, c->from[0], to, c->to[0], end - begin);
 }
 
 static void run_bits(const strided_copy *c, const void *from, void *to) {
@@ -247,8 +285,10 @@ void strided_run(rlx_ctx *ctx, const strided_copy *c, const void *from, void *to
     job.from += c->from_offset * (int64_t)c->size;
     job.to += c->to_offset * (int64_t)c->size;
     int64_t grain = UNIT_BYTES / (int64_t)c->size;
-    if (c->dims[0] < 2 * grain) run_part(&job, 0, c->dims[0]);
-    else rlx_parallel_for(ctx, c->dims[0], grain, run_part, &job);
+    if (c->dims[0] < 2 * grain)
+      run_part(&job, 0, c->dims[0]);
+    else
+      rlx_parallel_for(ctx, c->dims[0], grain, run_part, &job);
   } else if (c->units < 2 * c->grain) {
     run_units(&job, 0, c->units);
   } else {
@@ -256,9 +296,7 @@ void strided_run(rlx_ctx *ctx, const strided_copy *c, const void *from, void *to
   }
 }
 
-strided_node strided_of_run(rlx_ctx *ctx) {
-  return (strided_node){.context = ctx, .params = ctx->params, .run = ctx};
-}
+strided_node strided_of_run(rlx_ctx *ctx) { return (strided_node){.context = ctx, .params = ctx->params, .run = ctx}; }
 
 strided_node strided_of_bound(rlx_bound *b) {
   return (strided_node){.context = b, .params = rlx_bound_params(b), .bound = b};

@@ -43,8 +43,8 @@
 #define TYPED_MUL_b(a, b) ((a) & (b))
 /* NaN for floats, never for others. */
 #define TYPED_NAN_f(a) ((a) != (a))
-#define TYPED_NAN_i(a) false
-#define TYPED_NAN_u(a) false
-#define TYPED_NAN_b(a) false
+#define TYPED_NAN_i(a) ((void)(a), false)
+#define TYPED_NAN_u(a) ((void)(a), false)
+#define TYPED_NAN_b(a) ((void)(a), false)
 
 #endif

@@ -11,20 +11,15 @@ typedef struct concat_params {
   int64_t axis;
 } concat_params;
 
-static const rlx_attr_def concat_attrs[] = {{.name = "axis",
-                                             .kind = RLX_ATTR_INT,
-                                             .flags = RLX_REQUIRED,
-                                             .offset = offsetof(concat_params, axis)},
-                                            {0}};
+static const rlx_attr_def concat_attrs[] = {
+    {.name = "axis", .kind = RLX_ATTR_INT, .flags = RLX_REQUIRED, .offset = offsetof(concat_params, axis)}, {0}};
 static const rlx_port concat_inputs[] = {
     {.name = "inputs", .variable = "T", .dtypes = MOVE_WHOLE, .flags = RLX_VARIADIC, .min_count = 1}, {0}};
-static const rlx_port concat_outputs[] = {{.name = "concat_result", .variable = "T", .dtypes = MOVE_WHOLE},
-                                          {0}};
+static const rlx_port concat_outputs[] = {{.name = "concat_result", .variable = "T", .dtypes = MOVE_WHOLE}, {0}};
 
 /* Takes the dims of one more input into those found so far. */
 static rlx_status concat_join(rlx_infer *ctx, const rlx_type *x, int i, int axis, rlx_type *y) {
-  if (x->rank != y->rank)
-    return rlx_fail(ctx, RLX_INVALID, "input %d has rank %d, another %d", i, x->rank, y->rank);
+  if (x->rank != y->rank) return rlx_fail(ctx, RLX_INVALID, "input %d has rank %d, another %d", i, x->rank, y->rank);
   for (int d = 0; d < x->rank; d++) {
     if (d == axis) {
       bool known = y->dims[d] >= 0 && x->dims[d] >= 0;
@@ -34,8 +29,8 @@ static rlx_status concat_join(rlx_infer *ctx, const rlx_type *x, int i, int axis
     } else if (y->dims[d] == RLX_UNKNOWN) {
       y->dims[d] = x->dims[d];
     } else if (x->dims[d] != RLX_UNKNOWN && x->dims[d] != y->dims[d]) {
-      return rlx_fail(ctx, RLX_INVALID, "input %d has extent %lld in dim %d, another %lld", i,
-                      (long long)x->dims[d], d, (long long)y->dims[d]);
+      return rlx_fail(ctx, RLX_INVALID, "input %d has extent %lld in dim %d, another %lld", i, (long long)x->dims[d], d,
+                      (long long)y->dims[d]);
     }
   }
   return RLX_OK;
@@ -111,14 +106,15 @@ static rlx_status concat_eval(rlx_ctx *ctx) {
     return RLX_OK;
   }
   int64_t grain = 64 * 1024 / job.row + 1;
-  if (rows < 2 * grain) concat_rows(&job, 0, rows);
-  else rlx_parallel_for(ctx, rows, grain, concat_rows, &job);
+  if (rows < 2 * grain)
+    concat_rows(&job, 0, rows);
+  else
+    rlx_parallel_for(ctx, rows, grain, concat_rows, &job);
   return RLX_OK;
 }
 
 /* The gradient of each input is its part of the output's. */
-static rlx_status concat_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads,
-                             rlx_value **input_grads) {
+static rlx_status concat_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads, rlx_value **input_grads) {
   const concat_params *p = rlx_node_params(n);
   if (!output_grads[0]) return rlx_graph_status(g);
   int64_t zero = 0;

@@ -115,16 +115,14 @@ static const rlx_port of_shape_outputs[] = {{.name = "output"}, {0}};
 static rlx_status of_shape_infer(rlx_infer *ctx) {
   const of_shape_params *p = rlx_infer_params(ctx);
   if (p->value && rlx_tensor_count(p->value) != 1)
-    return rlx_fail(ctx, RLX_INVALID, "value has %lld elements, not one",
-                    (long long)rlx_tensor_count(p->value));
+    return rlx_fail(ctx, RLX_INVALID, "value has %lld elements, not one", (long long)rlx_tensor_count(p->value));
   rlx_infer_output(ctx, 0)->dtype = p->value ? rlx_tensor_dtype(p->value) : RLX_FLOAT;
   int_list shape;
   rlx_status status = infer_ints(ctx, 0, &shape);
   if (status != RLX_OK) return status;
   int64_t rank = shape.count >= 0 ? shape.count : infer_length(ctx, 0);
   if (rank == RLX_UNKNOWN) return RLX_OK;
-  if (rank > RLX_MAX_RANK)
-    return rlx_fail(ctx, RLX_UNSUPPORTED, "rank %lld is over %d", (long long)rank, RLX_MAX_RANK);
+  if (rank > RLX_MAX_RANK) return rlx_fail(ctx, RLX_UNSUPPORTED, "rank %lld is over %d", (long long)rank, RLX_MAX_RANK);
   if (shape.count < 0) {
     infer_unknown(ctx, 0, (int)rank);
     return RLX_OK;

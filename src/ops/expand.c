@@ -6,10 +6,9 @@
 
 /* ---- Expand ------------------------------------------------------------------------------- */
 
-static const rlx_port expand_inputs[] = {
-    {.name = "input", .variable = "T", .dtypes = MOVE_WHOLE},
-    {.name = "shape", .dtypes = MOVE_INT64, .flags = RLX_HOST},
-    {0}};
+static const rlx_port expand_inputs[] = {{.name = "input", .variable = "T", .dtypes = MOVE_WHOLE},
+                                         {.name = "shape", .dtypes = MOVE_INT64, .flags = RLX_HOST},
+                                         {0}};
 static const rlx_port expand_outputs[] = {{.name = "output", .variable = "T", .dtypes = MOVE_WHOLE}, {0}};
 
 static rlx_status expand_infer(rlx_infer *ctx) {
@@ -18,11 +17,9 @@ static rlx_status expand_infer(rlx_infer *ctx) {
   rlx_status status = infer_ints(ctx, 1, &shape);
   if (status != RLX_OK) return status;
   int64_t n = shape.count >= 0 ? shape.count : infer_length(ctx, 1);
-  if (n > RLX_MAX_RANK)
-    return rlx_fail(ctx, RLX_UNSUPPORTED, "rank %lld is over %d", (long long)n, RLX_MAX_RANK);
+  if (n > RLX_MAX_RANK) return rlx_fail(ctx, RLX_UNSUPPORTED, "rank %lld is over %d", (long long)n, RLX_MAX_RANK);
   for (int d = 0; d < shape.count; d++)
-    if (shape.values[d] < 0)
-      return rlx_fail(ctx, RLX_INVALID, "shape has the entry %lld", (long long)shape.values[d]);
+    if (shape.values[d] < 0) return rlx_fail(ctx, RLX_INVALID, "shape has the entry %lld", (long long)shape.values[d]);
   if (x->rank == RLX_UNKNOWN || n < 0) return RLX_OK;
   for (int d = shape.count < 0 ? 0 : (int)n; d < n; d++) shape.values[d] = RLX_UNKNOWN;
   int64_t dims[RLX_MAX_RANK];
@@ -53,14 +50,10 @@ rlx_status expand_plan(const strided_node *n, strided_copy *c) {
   return RLX_OK;
 }
 
-static rlx_status expand_eval(rlx_ctx *ctx) {
-  return strided_eval(ctx, expand_plan);
-}
+static rlx_status expand_eval(rlx_ctx *ctx) { return strided_eval(ctx, expand_plan); }
 
-static rlx_status expand_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads,
-                             rlx_value **input_grads) {
-  if (output_grads[0])
-    input_grads[0] = graph_op2(g, "rlx.sum_to_like", output_grads[0], rlx_node_input(n, 0));
+static rlx_status expand_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads, rlx_value **input_grads) {
+  if (output_grads[0]) input_grads[0] = graph_op2(g, "rlx.sum_to_like", output_grads[0], rlx_node_input(n, 0));
   return rlx_graph_status(g);
 }
 
@@ -79,10 +72,9 @@ static const rlx_op expand = {
 
 /* ---- Tile --------------------------------------------------------------------------------- */
 
-static const rlx_port tile_inputs[] = {
-    {.name = "input", .variable = "T", .dtypes = MOVE_WHOLE},
-    {.name = "repeats", .dtypes = MOVE_INT64, .flags = RLX_HOST},
-    {0}};
+static const rlx_port tile_inputs[] = {{.name = "input", .variable = "T", .dtypes = MOVE_WHOLE},
+                                       {.name = "repeats", .dtypes = MOVE_INT64, .flags = RLX_HOST},
+                                       {0}};
 
 static rlx_status tile_infer(rlx_infer *ctx) {
   const rlx_type *x = rlx_infer_input(ctx, 0);
@@ -122,13 +114,10 @@ rlx_status tile_plan(const strided_node *n, strided_copy *c) {
   return RLX_OK;
 }
 
-static rlx_status tile_eval(rlx_ctx *ctx) {
-  return strided_eval(ctx, tile_plan);
-}
+static rlx_status tile_eval(rlx_ctx *ctx) { return strided_eval(ctx, tile_plan); }
 
 /* Each dim as (repeats, extent), summed over the repeats. */
-static rlx_status tile_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads,
-                           rlx_value **input_grads) {
+static rlx_status tile_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads, rlx_value **input_grads) {
   rlx_value *x = rlx_node_input(n, 0), *dy = output_grads[0];
   if (!dy) return rlx_graph_status(g);
   int rank = rlx_value_type(x)->rank;
@@ -163,11 +152,10 @@ static const rlx_op tile = {
     .eval = tile_eval,
 };
 
-static const rlx_port tile1_inputs[] = {
-    {.name = "input", .variable = "T", .dtypes = MOVE_WHOLE},
-    {.name = "tiles", .variable = "T", .dtypes = MOVE_WHOLE, .flags = RLX_HOST},
-    {.name = "axis", .variable = "T", .dtypes = MOVE_WHOLE, .flags = RLX_HOST},
-    {0}};
+static const rlx_port tile1_inputs[] = {{.name = "input", .variable = "T", .dtypes = MOVE_WHOLE},
+                                        {.name = "tiles", .variable = "T", .dtypes = MOVE_WHOLE, .flags = RLX_HOST},
+                                        {.name = "axis", .variable = "T", .dtypes = MOVE_WHOLE, .flags = RLX_HOST},
+                                        {0}};
 
 static rlx_status tile1_infer(rlx_infer *ctx) {
   const rlx_type *x = rlx_infer_input(ctx, 0);

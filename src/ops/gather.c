@@ -12,10 +12,9 @@ typedef struct gather_params {
 
 static const rlx_attr_def gather_attrs[] = {
     {.name = "axis", .kind = RLX_ATTR_INT, .offset = offsetof(gather_params, axis)}, {0}};
-static const rlx_port gather_inputs[] = {
-    {.name = "data", .variable = "T", .dtypes = MOVE_WHOLE},
-    {.name = "indices", .variable = "Tind", .dtypes = RLX_SET_INDEX},
-    {0}};
+static const rlx_port gather_inputs[] = {{.name = "data", .variable = "T", .dtypes = MOVE_WHOLE},
+                                         {.name = "indices", .variable = "Tind", .dtypes = RLX_SET_INDEX},
+                                         {0}};
 static const rlx_port gather_outputs[] = {{.name = "output", .variable = "T", .dtypes = MOVE_WHOLE}, {0}};
 
 static rlx_status gather_infer(rlx_infer *ctx) {
@@ -26,8 +25,7 @@ static rlx_status gather_infer(rlx_infer *ctx) {
   rlx_status status = infer_axis(ctx, p->axis, x->rank, &axis);
   if (status != RLX_OK || x->rank < 0 || indices->rank < 0) return status;
   int rank = x->rank - 1 + indices->rank, d = 0;
-  if (rank > RLX_MAX_RANK)
-    return rlx_fail(ctx, RLX_UNSUPPORTED, "rank %d is over %d", rank, RLX_MAX_RANK);
+  if (rank > RLX_MAX_RANK) return rlx_fail(ctx, RLX_UNSUPPORTED, "rank %d is over %d", rank, RLX_MAX_RANK);
   int64_t dims[RLX_MAX_RANK];
   for (int i = 0; i < axis; i++) dims[d++] = x->dims[i];
   for (int i = 0; i < indices->rank; i++) dims[d++] = indices->dims[i];
@@ -46,11 +44,11 @@ typedef struct gather_job {
 
 static inline void copy_row(char *to, const char *from, int64_t bytes) {
   switch (bytes) {
-  case 1: *to = *from; break;
-  case 2: memcpy(to, from, 2); break;
-  case 4: memcpy(to, from, 4); break;
-  case 8: memcpy(to, from, 8); break;
-  default: memcpy(to, from, (size_t)bytes);
+    case 1: *to = *from; break;
+    case 2: memcpy(to, from, 2); break;
+    case 4: memcpy(to, from, 4); break;
+    case 8: memcpy(to, from, 8); break;
+    default: memcpy(to, from, (size_t)bytes);
   }
 }
 
@@ -87,14 +85,15 @@ static rlx_status gather_eval(rlx_ctx *ctx) {
   gather_job job = {ctx, &ctx->inputs[1], x->data, y->data, extent, row};
   int64_t units = outer * job.indices->count, grain = 32 * 1024 / (row + 8) + 1;
   if (extent == 0) return rlx_fail(ctx, RLX_INVALID, "no index is inside extent 0");
-  if (units < 2 * grain) gather_units(&job, 0, units);
-  else rlx_parallel_for(ctx, units, grain, gather_units, &job);
+  if (units < 2 * grain)
+    gather_units(&job, 0, units);
+  else
+    rlx_parallel_for(ctx, units, grain, gather_units, &job);
   return RLX_OK;
 }
 
 /* Indices broadcast over what they choose, then added up where they point. */
-static rlx_status gather_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads,
-                             rlx_value **input_grads) {
+static rlx_status gather_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads, rlx_value **input_grads) {
   const gather_params *p = rlx_node_params(n);
   rlx_value *x = rlx_node_input(n, 0), *indices = rlx_node_input(n, 1), *dy = output_grads[0];
   if (!dy) return rlx_graph_status(g);
@@ -117,8 +116,7 @@ static rlx_status gather_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *
   back.ints = inverse;
   back.count = (size_t)rank;
   rlx_value *shape = graph_op1(g, "onnx.Shape", x);
-  rlx_value *zeros =
-      graph_zeros(g, x, graph_op2(g, "onnx.Gather", shape, graph_ints(g, data_perm, rank)));
+  rlx_value *zeros = graph_zeros(g, x, graph_op2(g, "onnx.Gather", shape, graph_ints(g, data_perm, rank)));
   rlx_value *wide = graph_cast(g, graph_op2(g, "onnx.Unsqueeze", indices, graph_ints(g, &last, 1)), RLX_INT64);
   rlx_attr add = {.name = "reduction", .kind = RLX_ATTR_STRING, .s = {"add", 3}};
   rlx_value *scatter[3] = {zeros, wide, rlx_graph_op(g, "onnx.Transpose", &front, 1, &dy, 1)};

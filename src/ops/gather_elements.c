@@ -12,12 +12,10 @@ typedef struct gather_elements_params {
 
 static const rlx_attr_def gather_elements_attrs[] = {
     {.name = "axis", .kind = RLX_ATTR_INT, .offset = offsetof(gather_elements_params, axis)}, {0}};
-static const rlx_port gather_elements_inputs[] = {
-    {.name = "data", .variable = "T", .dtypes = MOVE_WHOLE},
-    {.name = "indices", .variable = "Tind", .dtypes = RLX_SET_INDEX},
-    {0}};
-static const rlx_port gather_elements_outputs[] = {
-    {.name = "output", .variable = "T", .dtypes = MOVE_WHOLE}, {0}};
+static const rlx_port gather_elements_inputs[] = {{.name = "data", .variable = "T", .dtypes = MOVE_WHOLE},
+                                                  {.name = "indices", .variable = "Tind", .dtypes = RLX_SET_INDEX},
+                                                  {0}};
+static const rlx_port gather_elements_outputs[] = {{.name = "output", .variable = "T", .dtypes = MOVE_WHOLE}, {0}};
 
 static rlx_status gather_elements_infer(rlx_infer *ctx) {
   const gather_elements_params *p = rlx_infer_params(ctx);
@@ -67,8 +65,10 @@ static rlx_status gather_elements_eval(rlx_ctx *ctx) {
   gather_elements_job job = {.ctx = ctx};
   elements_prepare(&job.e, &ctx->inputs[0], &ctx->inputs[1], p->axis);
   int64_t grain = job.e.length ? 8192 / job.e.length + 1 : 1;
-  if (job.e.rows < 2 * grain) gather_rows(&job, 0, job.e.rows);
-  else rlx_parallel_for(ctx, job.e.rows, grain, gather_rows, &job);
+  if (job.e.rows < 2 * grain)
+    gather_rows(&job, 0, job.e.rows);
+  else
+    rlx_parallel_for(ctx, job.e.rows, grain, gather_rows, &job);
   return RLX_OK;
 }
 
@@ -76,8 +76,7 @@ static rlx_status gather_elements_vjp(rlx_graph *g, const rlx_node *n, rlx_value
                                       rlx_value **input_grads) {
   const gather_elements_params *p = rlx_node_params(n);
   if (!output_grads[0]) return rlx_graph_status(g);
-  rlx_attr attrs[2] = {RLX_ATTR_I("axis", p->axis),
-                       {.name = "reduction", .kind = RLX_ATTR_STRING, .s = {"add", 3}}};
+  rlx_attr attrs[2] = {RLX_ATTR_I("axis", p->axis), {.name = "reduction", .kind = RLX_ATTR_STRING, .s = {"add", 3}}};
   rlx_value *inputs[3] = {graph_zeros_like(g, rlx_node_input(n, 0)), rlx_node_input(n, 1), output_grads[0]};
   input_grads[0] = rlx_graph_op(g, "onnx.ScatterElements", attrs, 2, inputs, 3);
   return rlx_graph_status(g);

@@ -17,9 +17,8 @@ static const rlx_attr_def gather_nd_attrs[] = {{.name = "batch_dims",
                                                 .min = 0,
                                                 .max = RLX_MAX_RANK},
                                                {0}};
-static const rlx_port gather_nd_inputs[] = {{.name = "data", .variable = "T", .dtypes = MOVE_WHOLE},
-                                            {.name = "indices", .dtypes = MOVE_INT64},
-                                            {0}};
+static const rlx_port gather_nd_inputs[] = {
+    {.name = "data", .variable = "T", .dtypes = MOVE_WHOLE}, {.name = "indices", .dtypes = MOVE_INT64}, {0}};
 static const rlx_port gather_nd_outputs[] = {{.name = "output", .variable = "T", .dtypes = MOVE_WHOLE}, {0}};
 
 static rlx_status gather_nd_infer(rlx_infer *ctx) {
@@ -39,12 +38,10 @@ static rlx_status gather_nd_infer(rlx_infer *ctx) {
   if (batch + tuple > x->rank)
     return rlx_fail(ctx, RLX_INVALID, "indices of %lld entries for rank %d", (long long)tuple, x->rank);
   int64_t rank = q - 1 + x->rank - batch - tuple;
-  if (rank > RLX_MAX_RANK)
-    return rlx_fail(ctx, RLX_UNSUPPORTED, "rank %lld is over %d", (long long)rank, RLX_MAX_RANK);
+  if (rank > RLX_MAX_RANK) return rlx_fail(ctx, RLX_UNSUPPORTED, "rank %lld is over %d", (long long)rank, RLX_MAX_RANK);
   int64_t dims[RLX_MAX_RANK];
   int k = 0;
-  for (int d = 0; d < q - 1; d++)
-    dims[k++] = d < batch && indices->dims[d] < 0 ? x->dims[d] : indices->dims[d];
+  for (int d = 0; d < q - 1; d++) dims[k++] = d < batch && indices->dims[d] < 0 ? x->dims[d] : indices->dims[d];
   for (int d = batch + (int)tuple; d < x->rank; d++) dims[k++] = x->dims[d];
   rlx_infer_set(ctx, 0, (int)rank, dims);
   return RLX_OK;
@@ -69,8 +66,7 @@ static void gather_tuples(void *arg, int64_t begin, int64_t end) {
       offset += index * job->stride[job->batch + k];
     }
     if (job->slice)
-      memcpy((char *)job->ctx->outputs[0].data + t * job->slice, (const char *)x->data + offset,
-             (size_t)job->slice);
+      memcpy((char *)job->ctx->outputs[0].data + t * job->slice, (const char *)x->data + offset, (size_t)job->slice);
   }
 }
 
@@ -87,8 +83,10 @@ static rlx_status gather_nd_eval(rlx_ctx *ctx) {
   job.batch_bytes = dims_product(x->dims, job.batch, x->rank) * size;
   job.slice = dims_product(x->dims, job.batch + job.tuple, x->rank) * size;
   int64_t grain = 32 * 1024 / (job.slice + 32) + 1;
-  if (tuples < 2 * grain) gather_tuples(&job, 0, tuples);
-  else rlx_parallel_for(ctx, tuples, grain, gather_tuples, &job);
+  if (tuples < 2 * grain)
+    gather_tuples(&job, 0, tuples);
+  else
+    rlx_parallel_for(ctx, tuples, grain, gather_tuples, &job);
   return RLX_OK;
 }
 

@@ -1,15 +1,11 @@
 /* lrn.c — onnx.LRN, local response normalisation across channels. */
+#include "ops/lrn.h"
+
 #include <math.h>
 
 #include "base/status.h"
 #include "ir/module.h"
 #include "ops/_number.h"
-
-typedef struct lrn_params {
-  uint64_t given;
-  float alpha, beta, bias;
-  int64_t size;
-} lrn_params;
 
 typedef struct lrn_task {
   const lrn_params *params;

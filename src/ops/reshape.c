@@ -64,8 +64,7 @@ static rlx_status reshape_known(rlx_infer *ctx, const rlx_type *x, const int_lis
   if (s.in >= 0 && s.out >= 0) {
     bool fits = s.rest < 0 ? s.in == s.out : s.out > 0 && s.in % s.out == 0;
     if (!fits)
-      return rlx_fail(ctx, RLX_INVALID, "cannot reshape %s to %s",
-                      dims_text(x->rank, x->dims, from, sizeof from),
+      return rlx_fail(ctx, RLX_INVALID, "cannot reshape %s to %s", dims_text(x->rank, x->dims, from, sizeof from),
                       dims_text(shape->count, shape->values, to, sizeof to));
     if (s.rest >= 0) dims[s.rest] = s.in / s.out;
   }
@@ -79,21 +78,19 @@ static rlx_status reshape_infer(rlx_infer *ctx) {
   rlx_status status = infer_ints(ctx, 1, &shape);
   if (status != RLX_OK) return status;
   int64_t rank = shape.count >= 0 ? shape.count : infer_length(ctx, 1);
-  if (rank > RLX_MAX_RANK)
-    return rlx_fail(ctx, RLX_UNSUPPORTED, "rank %lld is over %d", (long long)rank, RLX_MAX_RANK);
+  if (rank > RLX_MAX_RANK) return rlx_fail(ctx, RLX_UNSUPPORTED, "rank %lld is over %d", (long long)rank, RLX_MAX_RANK);
   if (shape.count >= 0) return reshape_known(ctx, x, &shape);
   if (rank == 1 && x->rank >= 0)
     rlx_infer_set(ctx, 0, 1, &(int64_t){dims_product(x->dims, 0, x->rank)});
-  else if (rank >= 0) infer_unknown(ctx, 0, (int)rank);
+  else if (rank >= 0)
+    infer_unknown(ctx, 0, (int)rank);
   return RLX_OK;
 }
 
 /* Of every op that only changes dims: the gradient takes the input's dims back. */
-static rlx_status view_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads,
-                           rlx_value **input_grads) {
+static rlx_status view_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads, rlx_value **input_grads) {
   if (output_grads[0])
-    input_grads[0] = graph_op2(g, "onnx.Reshape", output_grads[0],
-                               graph_op1(g, "onnx.Shape", rlx_node_input(n, 0)));
+    input_grads[0] = graph_op2(g, "onnx.Reshape", output_grads[0], graph_op1(g, "onnx.Shape", rlx_node_input(n, 0)));
   return rlx_graph_status(g);
 }
 
@@ -125,8 +122,7 @@ static const rlx_attr_def reshape1_attrs[] = {
 
 static rlx_status reshape1_lower(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
   const reshape1_params *p = rlx_node_params(n);
-  outputs[0] =
-      graph_op2(g, "onnx.Reshape", rlx_node_input(n, 0), graph_ints(g, p->shape.data, p->shape.count));
+  outputs[0] = graph_op2(g, "onnx.Reshape", rlx_node_input(n, 0), graph_ints(g, p->shape.data, p->shape.count));
   return rlx_graph_status(g);
 }
 

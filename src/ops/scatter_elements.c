@@ -17,13 +17,11 @@ static const rlx_attr_def scatter_elements_attrs[] = {
      .offset = offsetof(scatter_elements_params, reduction),
      .default_string = "none"},
     {0}};
-static const rlx_port scatter_elements_inputs[] = {
-    {.name = "data", .variable = "T", .dtypes = MOVE_WHOLE},
-    {.name = "indices", .variable = "Tind", .dtypes = RLX_SET_INDEX},
-    {.name = "updates", .variable = "T", .dtypes = MOVE_WHOLE},
-    {0}};
-static const rlx_port scatter_elements_outputs[] = {
-    {.name = "output", .variable = "T", .dtypes = MOVE_WHOLE}, {0}};
+static const rlx_port scatter_elements_inputs[] = {{.name = "data", .variable = "T", .dtypes = MOVE_WHOLE},
+                                                   {.name = "indices", .variable = "Tind", .dtypes = RLX_SET_INDEX},
+                                                   {.name = "updates", .variable = "T", .dtypes = MOVE_WHOLE},
+                                                   {0}};
+static const rlx_port scatter_elements_outputs[] = {{.name = "output", .variable = "T", .dtypes = MOVE_WHOLE}, {0}};
 
 static rlx_status scatter_elements_infer(rlx_infer *ctx) {
   const scatter_elements_params *p = rlx_infer_params(ctx);
@@ -40,8 +38,8 @@ static rlx_status scatter_elements_infer(rlx_infer *ctx) {
   for (int d = 0; d < indices->rank; d++) {
     int64_t n = indices->dims[d];
     if (n >= 0 && updates->rank >= 0 && updates->dims[d] >= 0 && updates->dims[d] != n)
-      return rlx_fail(ctx, RLX_INVALID, "dim %d of indices has extent %lld, of updates %lld", d,
-                      (long long)n, (long long)updates->dims[d]);
+      return rlx_fail(ctx, RLX_INVALID, "dim %d of indices has extent %lld, of updates %lld", d, (long long)n,
+                      (long long)updates->dims[d]);
     if (n >= 0 && x->rank >= 0 && d != axis && x->dims[d] >= 0 && n > x->dims[d])
       return rlx_fail(ctx, RLX_INVALID, "dim %d of indices has extent %lld, of data %lld", d, (long long)n,
                       (long long)x->dims[d]);
@@ -49,7 +47,7 @@ static rlx_status scatter_elements_infer(rlx_infer *ctx) {
   return RLX_OK;
 }
 
-static rlx_status scatter_elements_eval(rlx_ctx *ctx) {
+rlx_status scatter_elements_run(rlx_ctx *ctx) {
   const scatter_elements_params *p = ctx->params;
   const rlx_operand *x = &ctx->inputs[0], *indices = &ctx->inputs[1];
   reduction op;
@@ -105,7 +103,7 @@ static const rlx_op scatter_elements = {
     .traits = RLX_PURE,
     .infer = scatter_elements_infer,
     .vjp = scatter_elements_vjp,
-    .eval = scatter_elements_eval,
+    .eval = scatter_elements_run,
 };
 
 static rlx_status scatter_lower(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {

@@ -18,12 +18,10 @@ static const rlx_port scatter_nd_inputs[] = {{.name = "data", .variable = "T", .
                                              {.name = "indices", .dtypes = MOVE_INT64},
                                              {.name = "updates", .variable = "T", .dtypes = MOVE_WHOLE},
                                              {0}};
-static const rlx_port scatter_nd_outputs[] = {{.name = "output", .variable = "T", .dtypes = MOVE_WHOLE},
-                                              {0}};
+static const rlx_port scatter_nd_outputs[] = {{.name = "output", .variable = "T", .dtypes = MOVE_WHOLE}, {0}};
 
 /* updates = dims of indices but the last, then what remains of data. */
-static rlx_status check_updates(rlx_infer *ctx, const rlx_type *x, const rlx_type *indices,
-                                const rlx_type *updates) {
+static rlx_status check_updates(rlx_infer *ctx, const rlx_type *x, const rlx_type *indices, const rlx_type *updates) {
   int q = indices->rank;
   int64_t tuple = indices->dims[q - 1];
   if (tuple == RLX_UNKNOWN) return RLX_OK;
@@ -36,8 +34,8 @@ static rlx_status check_updates(rlx_infer *ctx, const rlx_type *x, const rlx_typ
   for (int d = 0; d < updates->rank; d++) {
     int64_t want = d < q - 1 ? indices->dims[d] : x->dims[d - (q - 1) + tuple];
     if (want >= 0 && updates->dims[d] >= 0 && want != updates->dims[d])
-      return rlx_fail(ctx, RLX_INVALID, "dim %d of updates has extent %lld, not %lld", d,
-                      (long long)updates->dims[d], (long long)want);
+      return rlx_fail(ctx, RLX_INVALID, "dim %d of updates has extent %lld, not %lld", d, (long long)updates->dims[d],
+                      (long long)want);
   }
   return RLX_OK;
 }
@@ -49,13 +47,12 @@ static rlx_status scatter_nd_infer(rlx_infer *ctx) {
   reduction op;
   rlx_status status = reduction_parse(ctx, p->reduction, &op);
   if (status != RLX_OK) return status;
-  if (indices->rank == 0 || x->rank == 0)
-    return rlx_fail(ctx, RLX_INVALID, "data or indices is a scalar");
+  if (indices->rank == 0 || x->rank == 0) return rlx_fail(ctx, RLX_INVALID, "data or indices is a scalar");
   if (x->rank < 0 || indices->rank < 0) return RLX_OK;
   return check_updates(ctx, x, indices, rlx_infer_input(ctx, 2));
 }
 
-static rlx_status scatter_nd_eval(rlx_ctx *ctx) {
+rlx_status scatter_nd_run(rlx_ctx *ctx) {
   const scatter_nd_params *p = ctx->params;
   const rlx_operand *x = &ctx->inputs[0], *indices = &ctx->inputs[1];
   reduction op;
@@ -88,8 +85,8 @@ static rlx_status scatter_nd_vjp(rlx_graph *g, const rlx_node *n, rlx_value *con
   if (!dy) return rlx_graph_status(g);
   bool none = p->reduction.size == 0 || p->reduction.data[0] == 'n', add = !none && p->reduction.data[0] == 'a';
   if (!none && !add)
-    return rlx_graph_fail(g, RLX_UNSUPPORTED, "no gradient of ScatterND with reduction %.*s",
-                          (int)p->reduction.size, p->reduction.data);
+    return rlx_graph_fail(g, RLX_UNSUPPORTED, "no gradient of ScatterND with reduction %.*s", (int)p->reduction.size,
+                          p->reduction.data);
   rlx_value *scatter[3] = {dy, indices, graph_zeros_like(g, rlx_node_input(n, 2))};
   input_grads[0] = add ? dy : rlx_graph_op(g, "onnx.ScatterND", NULL, 0, scatter, 3);
   input_grads[2] = graph_op2(g, "onnx.GatherND", dy, indices);
@@ -109,7 +106,7 @@ static const rlx_op scatter_nd = {
     .traits = RLX_PURE,
     .infer = scatter_nd_infer,
     .vjp = scatter_nd_vjp,
-    .eval = scatter_nd_eval,
+    .eval = scatter_nd_run,
 };
 
 static const rlx_op *const ops[] = {&scatter_nd, NULL};

@@ -36,17 +36,14 @@ static rlx_status window_axis(const void *context, int64_t extent, const slice_b
 
 static rlx_status check_bounds(const void *context, int rank, slice_bounds *b) {
   int n = b->starts.count;
-  if (b->ends.count != n || (b->axes.count >= 0 && b->axes.count != n) ||
-      (b->steps.count >= 0 && b->steps.count != n))
-    return rlx_fail(context, RLX_INVALID, "%d starts, %d ends, %d axes, %d steps (-1: left out)", n,
-                    b->ends.count, b->axes.count, b->steps.count);
-  if (b->axes.count < 0 && n > rank)
-    return rlx_fail(context, RLX_INVALID, "%d starts for rank %d", n, rank);
+  if (b->ends.count != n || (b->axes.count >= 0 && b->axes.count != n) || (b->steps.count >= 0 && b->steps.count != n))
+    return rlx_fail(context, RLX_INVALID, "%d starts, %d ends, %d axes, %d steps (-1: left out)", n, b->ends.count,
+                    b->axes.count, b->steps.count);
+  if (b->axes.count < 0 && n > rank) return rlx_fail(context, RLX_INVALID, "%d starts for rank %d", n, rank);
   return b->axes.count < 0 ? RLX_OK : axes_normalise(context, &b->axes, rank);
 }
 
-static rlx_status window_of(const void *context, int rank, const int64_t *dims, slice_bounds *b,
-                            slice_window *w) {
+static rlx_status window_of(const void *context, int rank, const int64_t *dims, slice_bounds *b, slice_window *w) {
   rlx_status status = check_bounds(context, rank, b);
   if (status != RLX_OK) return status;
   for (int d = 0; d < rank; d++) {
@@ -56,8 +53,10 @@ static rlx_status window_of(const void *context, int rank, const int64_t *dims, 
   }
   for (int i = 0; i < b->starts.count; i++) {
     int axis = b->axes.count < 0 ? i : (int)b->axes.values[i];
-    if (dims[axis] == RLX_UNKNOWN) w->count[axis] = RLX_UNKNOWN;
-    else if ((status = window_axis(context, dims[axis], b, i, axis, w)) != RLX_OK) return status;
+    if (dims[axis] == RLX_UNKNOWN)
+      w->count[axis] = RLX_UNKNOWN;
+    else if ((status = window_axis(context, dims[axis], b, i, axis, w)) != RLX_OK)
+      return status;
   }
   return RLX_OK;
 }
@@ -121,8 +120,8 @@ static rlx_status slice_read(const strided_node *n, int first, slice_bounds *b) 
 static rlx_status window_check(const void *context, const slice_window *w, int rank, const int64_t *dims) {
   for (int d = 0; d < rank; d++)
     if (w->count[d] != dims[d])
-      return rlx_fail(context, RLX_INVALID, "dim %d of the slice has extent %lld, not %lld", d,
-                      (long long)w->count[d], (long long)dims[d]);
+      return rlx_fail(context, RLX_INVALID, "dim %d of the slice has extent %lld, not %lld", d, (long long)w->count[d],
+                      (long long)dims[d]);
   return RLX_OK;
 }
 
@@ -139,18 +138,14 @@ rlx_status slice_plan(const strided_node *n, strided_copy *c) {
   shape_strides(y.rank, y.dims, to);
   for (int d = 0; d < x.rank; d++) offset += w.start[d] * from[d];
   strided_begin(c, x.dtype, offset, 0);
-  for (int d = 0; d < x.rank; d++)
-    strided_dim(c, y.dims[d], y.dims[d] > 1 ? from[d] * w.step[d] : 0, to[d]);
+  for (int d = 0; d < x.rank; d++) strided_dim(c, y.dims[d], y.dims[d] > 1 ? from[d] * w.step[d] : 0, to[d]);
   strided_finish(c);
   return RLX_OK;
 }
 
-static rlx_status slice_eval(rlx_ctx *ctx) {
-  return strided_eval(ctx, slice_plan);
-}
+static rlx_status slice_eval(rlx_ctx *ctx) { return strided_eval(ctx, slice_plan); }
 
-static rlx_status slice_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads,
-                            rlx_value **input_grads) {
+static rlx_status slice_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads, rlx_value **input_grads) {
   if (!output_grads[0]) return rlx_graph_status(g);
   rlx_value *inputs[6] = {output_grads[0], graph_op1(g, "onnx.Shape", rlx_node_input(n, 0))};
   int count = rlx_node_input_count(n);
@@ -265,8 +260,7 @@ static rlx_status slice_grad_eval(rlx_ctx *ctx) {
   for (int d = 0; d < dx->rank; d++) offset += w.start[d] * to[d];
   strided_copy c;
   strided_begin(&c, dx->dtype, 0, offset);
-  for (int d = 0; d < dx->rank; d++)
-    strided_dim(&c, dy->dims[d], from[d], dy->dims[d] > 1 ? to[d] * w.step[d] : 0);
+  for (int d = 0; d < dx->rank; d++) strided_dim(&c, dy->dims[d], from[d], dy->dims[d] > 1 ? to[d] * w.step[d] : 0);
   strided_finish(&c);
   memset(dx->data, 0, (size_t)dx->bytes);
   strided_run(ctx, &c, dy->data, dx->data);

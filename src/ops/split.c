@@ -15,23 +15,19 @@ static const rlx_attr_def split_attrs[] = {
     {.name = "axis", .kind = RLX_ATTR_INT, .offset = offsetof(split_params, axis)},
     {.name = "num_outputs", .kind = RLX_ATTR_INT, .offset = offsetof(split_params, num_outputs)},
     {0}};
-static const rlx_port split_inputs[] = {
-    {.name = "input", .variable = "T", .dtypes = MOVE_WHOLE},
-    {.name = "split", .dtypes = MOVE_INT64, .flags = RLX_HOST | RLX_OPTIONAL},
-    {0}};
+static const rlx_port split_inputs[] = {{.name = "input", .variable = "T", .dtypes = MOVE_WHOLE},
+                                        {.name = "split", .dtypes = MOVE_INT64, .flags = RLX_HOST | RLX_OPTIONAL},
+                                        {0}};
 static const rlx_port split_outputs[] = {
     {.name = "outputs", .variable = "T", .dtypes = MOVE_WHOLE, .flags = RLX_VARIADIC, .min_count = 1}, {0}};
 
 /* Part i of `extent` in `parts` equal ones; with num_outputs given the last may be smaller. */
-static rlx_status equal_part(const void *ctx, const split_params *p, int64_t extent, int parts, int i,
-                             int64_t *part) {
+static rlx_status equal_part(const void *ctx, const split_params *p, int64_t extent, int parts, int i, int64_t *part) {
   bool uneven = p->given & 2u;
   if (uneven && p->num_outputs != parts)
-    return rlx_fail(ctx, RLX_INVALID, "num_outputs is %lld, the node has %d outputs",
-                    (long long)p->num_outputs, parts);
+    return rlx_fail(ctx, RLX_INVALID, "num_outputs is %lld, the node has %d outputs", (long long)p->num_outputs, parts);
   if (!uneven && extent % parts)
-    return rlx_fail(ctx, RLX_INVALID, "extent %lld does not divide into %d equal parts", (long long)extent,
-                    parts);
+    return rlx_fail(ctx, RLX_INVALID, "extent %lld does not divide into %d equal parts", (long long)extent, parts);
   int64_t chunk = extent / parts + (extent % parts != 0);
   int64_t left = extent - i * chunk;
   *part = left < 0 ? 0 : left < chunk ? left : chunk;
@@ -39,10 +35,8 @@ static rlx_status equal_part(const void *ctx, const split_params *p, int64_t ext
 }
 
 /* Checks explicit sizes against the axis. */
-static rlx_status check_sizes(const void *ctx, const int64_t *sizes, int64_t count, int parts,
-                              int64_t extent) {
-  if (count != parts)
-    return rlx_fail(ctx, RLX_INVALID, "split has %lld sizes for %d outputs", (long long)count, parts);
+static rlx_status check_sizes(const void *ctx, const int64_t *sizes, int64_t count, int parts, int64_t extent) {
+  if (count != parts) return rlx_fail(ctx, RLX_INVALID, "split has %lld sizes for %d outputs", (long long)count, parts);
   int64_t sum = 0;
   for (int i = 0; i < parts; i++) {
     if (sizes[i] < 0) return rlx_fail(ctx, RLX_INVALID, "split has the size %lld", (long long)sizes[i]);
@@ -88,7 +82,7 @@ static rlx_status split_infer(rlx_infer *ctx) {
 typedef struct split_job {
   rlx_ctx *ctx;
   int axis;
-  int64_t row; /* bytes of the input per index before the axis */
+  int64_t row;   /* bytes of the input per index before the axis */
   int64_t inner; /* bytes per index of the axis */
 } split_job;
 
@@ -97,9 +91,12 @@ static int64_t part_bytes(const split_job *job, int i) {
   rlx_ctx *ctx = job->ctx;
   const rlx_operand *x = &ctx->inputs[0];
   int64_t extent = 0;
-  if (ctx->outputs[i].data) extent = ctx->outputs[i].dims[job->axis];
-  else if (run_given(ctx, 1)) extent = index_load(&ctx->inputs[1], i);
-  else if (equal_part(ctx, ctx->params, x->dims[job->axis], ctx->output_count, i, &extent)) return 0;
+  if (ctx->outputs[i].data)
+    extent = ctx->outputs[i].dims[job->axis];
+  else if (run_given(ctx, 1))
+    extent = index_load(&ctx->inputs[1], i);
+  else if (equal_part(ctx, ctx->params, x->dims[job->axis], ctx->output_count, i, &extent))
+    return 0;
   return extent * job->inner;
 }
 
@@ -135,13 +132,14 @@ static rlx_status split_eval(rlx_ctx *ctx) {
     return RLX_OK;
   }
   int64_t grain = 64 * 1024 / job.row + 1;
-  if (rows < 2 * grain) split_rows(&job, 0, rows);
-  else rlx_parallel_for(ctx, rows, grain, split_rows, &job);
+  if (rows < 2 * grain)
+    split_rows(&job, 0, rows);
+  else
+    rlx_parallel_for(ctx, rows, grain, split_rows, &job);
   return RLX_OK;
 }
 
-static rlx_status split_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads,
-                            rlx_value **input_grads) {
+static rlx_status split_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads, rlx_value **input_grads) {
   const split_params *p = rlx_node_params(n);
   int parts = rlx_node_output_count(n);
   bool any = false;
@@ -201,8 +199,10 @@ static rlx_status split2_lower(rlx_graph *g, const rlx_node *n, rlx_value **outp
   const split2_params *p = rlx_node_params(n);
   rlx_attr attr = RLX_ATTR_I("axis", p->axis);
   rlx_value *sizes = NULL;
-  if (rlx_node_input(n, 1)) sizes = graph_cast(g, rlx_node_input(n, 1), RLX_INT64);
-  else if (p->given & 2u) sizes = graph_ints(g, p->split.data, p->split.count);
+  if (rlx_node_input(n, 1))
+    sizes = graph_cast(g, rlx_node_input(n, 1), RLX_INT64);
+  else if (p->given & 2u)
+    sizes = graph_ints(g, p->split.data, p->split.count);
   rlx_value *inputs[2] = {rlx_node_input(n, 0), sizes};
   rlx_node_desc desc = {.struct_size = sizeof desc,
                         .op = "onnx.Split",

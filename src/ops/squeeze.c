@@ -5,9 +5,7 @@
 #include "ops/_move.h"
 
 static const rlx_port squeeze_inputs[] = {
-    {.name = "data", .variable = "T"},
-    {.name = "axes", .dtypes = MOVE_INT64, .flags = RLX_HOST | RLX_OPTIONAL},
-    {0}};
+    {.name = "data", .variable = "T"}, {.name = "axes", .dtypes = MOVE_INT64, .flags = RLX_HOST | RLX_OPTIONAL}, {0}};
 static const rlx_port squeeze_outputs[] = {{.name = "squeezed", .variable = "T"}, {0}};
 
 /* axes.count RLX_UNKNOWN: every dim of extent one goes. */
@@ -49,8 +47,7 @@ static rlx_status squeeze_infer(rlx_infer *ctx) {
 static rlx_status unsqueeze_dims(rlx_infer *ctx, const rlx_type *x, int_list *axes) {
   if (x->rank == RLX_UNKNOWN) return RLX_OK;
   int rank = x->rank + axes->count;
-  if (rank > RLX_MAX_RANK)
-    return rlx_fail(ctx, RLX_UNSUPPORTED, "rank %d is over %d", rank, RLX_MAX_RANK);
+  if (rank > RLX_MAX_RANK) return rlx_fail(ctx, RLX_UNSUPPORTED, "rank %d is over %d", rank, RLX_MAX_RANK);
   rlx_status status = axes_normalise(ctx, axes, rank);
   if (status != RLX_OK) return status;
   uint32_t fresh = 0;
@@ -78,8 +75,7 @@ static rlx_status unsqueeze_infer(rlx_infer *ctx) {
 static rlx_status squeeze_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads,
                               rlx_value **input_grads) {
   if (output_grads[0])
-    input_grads[0] = graph_op2(g, "onnx.Reshape", output_grads[0],
-                               graph_op1(g, "onnx.Shape", rlx_node_input(n, 0)));
+    input_grads[0] = graph_op2(g, "onnx.Reshape", output_grads[0], graph_op1(g, "onnx.Shape", rlx_node_input(n, 0)));
   return rlx_graph_status(g);
 }
 
@@ -124,8 +120,7 @@ typedef struct axes_params {
 static const rlx_attr_def squeeze1_attrs[] = {
     {.name = "axes", .kind = RLX_ATTR_INTS, .offset = offsetof(axes_params, axes)}, {0}};
 static const rlx_attr_def unsqueeze1_attrs[] = {
-    {.name = "axes", .kind = RLX_ATTR_INTS, .flags = RLX_REQUIRED, .offset = offsetof(axes_params, axes)},
-    {0}};
+    {.name = "axes", .kind = RLX_ATTR_INTS, .flags = RLX_REQUIRED, .offset = offsetof(axes_params, axes)}, {0}};
 static const rlx_port axes1_inputs[] = {{.name = "data", .variable = "T"}, {0}};
 
 static rlx_status squeeze1_infer(rlx_infer *ctx) {
@@ -152,8 +147,7 @@ static rlx_status squeeze1_lower(rlx_graph *g, const rlx_node *n, rlx_value **ou
 
 static rlx_status unsqueeze1_lower(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
   const axes_params *p = rlx_node_params(n);
-  outputs[0] =
-      graph_op2(g, "onnx.Unsqueeze", rlx_node_input(n, 0), graph_ints(g, p->axes.data, p->axes.count));
+  outputs[0] = graph_op2(g, "onnx.Unsqueeze", rlx_node_input(n, 0), graph_ints(g, p->axes.data, p->axes.count));
   return rlx_graph_status(g);
 }
 

@@ -38,15 +38,13 @@ static rlx_status transpose_infer(rlx_infer *ctx) {
   int64_t rank = x->rank;
   if (rank == RLX_UNKNOWN && !(p->given & 1u)) return RLX_OK;
   if (rank == RLX_UNKNOWN) rank = p->perm.count;
-  if (rank > RLX_MAX_RANK)
-    return rlx_fail(ctx, RLX_UNSUPPORTED, "rank %lld is over %d", (long long)rank, RLX_MAX_RANK);
+  if (rank > RLX_MAX_RANK) return rlx_fail(ctx, RLX_UNSUPPORTED, "rank %lld is over %d", (long long)rank, RLX_MAX_RANK);
   if (p->given & 1u) {
     rlx_status status = check_perm(ctx, p, (int)rank);
     if (status != RLX_OK) return status;
   }
   int64_t dims[RLX_MAX_RANK];
-  for (int d = 0; d < rank; d++)
-    dims[d] = x->rank == RLX_UNKNOWN ? RLX_UNKNOWN : x->dims[source_axis(p, (int)rank, d)];
+  for (int d = 0; d < rank; d++) dims[d] = x->rank == RLX_UNKNOWN ? RLX_UNKNOWN : x->dims[source_axis(p, (int)rank, d)];
   rlx_infer_set(ctx, 0, (int)rank, dims);
   return RLX_OK;
 }
@@ -63,9 +61,7 @@ rlx_status transpose_plan(const strided_node *n, strided_copy *c) {
   return RLX_OK;
 }
 
-static rlx_status transpose_eval(rlx_ctx *ctx) {
-  return strided_eval(ctx, transpose_plan);
-}
+static rlx_status transpose_eval(rlx_ctx *ctx) { return strided_eval(ctx, transpose_plan); }
 
 static rlx_status transpose_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads,
                                 rlx_value **input_grads) {
@@ -77,8 +73,7 @@ static rlx_status transpose_vjp(rlx_graph *g, const rlx_node *n, rlx_value *cons
     if (status != RLX_OK) return rlx_graph_fail(g, status, "rank %lld", (long long)p->perm.count);
     for (int d = 0; d < p->perm.count; d++) inverse[p->perm.data[d]] = d;
   }
-  rlx_attr attr = {
-      .name = "perm", .kind = RLX_ATTR_INTS, .ints = inverse, .count = (size_t)p->perm.count};
+  rlx_attr attr = {.name = "perm", .kind = RLX_ATTR_INTS, .ints = inverse, .count = (size_t)p->perm.count};
   rlx_value *dy = output_grads[0];
   input_grads[0] = rlx_graph_op(g, "onnx.Transpose", &attr, p->given & 1u ? 1 : 0, &dy, 1);
   return rlx_graph_status(g);
@@ -89,8 +84,8 @@ static const rlx_op transpose = {
     .name = "onnx.Transpose",
     .version = 1,
     .doc = "Dim d of the output is dim perm[d] of the input; without perm the order is reversed.",
-    .samples = (const char *const[]){"float[2,3,4]", "float[2,3,4] {perm = [1, 0, 2]}",
-                                     "uint8[5,7] {perm = [1, 0]}", NULL},
+    .samples =
+        (const char *const[]){"float[2,3,4]", "float[2,3,4] {perm = [1, 0, 2]}", "uint8[5,7] {perm = [1, 0]}", NULL},
     .inputs = transpose_inputs,
     .outputs = transpose_outputs,
     .attrs = transpose_attrs,

@@ -29,6 +29,11 @@ rlx_status pass_resolve(rlx_graph *g, const target *t, bool *changed);
 rlx_status pass_infer(rlx_graph *g, const target *t, bool *changed);
 rlx_status pass_select(rlx_graph *g, const target *t, bool *changed);
 rlx_status pass_fold(rlx_graph *g, const target *t, bool *changed);
+rlx_status pass_fuse_layer_norm(rlx_graph *g, const target *t, bool *changed);
+rlx_status pass_fuse(rlx_graph *g, const target *t, bool *changed);
 rlx_status pass_prune(rlx_graph *g, const target *t, bool *changed);
+rlx_status pass_fuse_conv(rlx_graph *g, const target *t, bool *changed);
+rlx_status pass_fuse_matmul(rlx_graph *g, const target *t, bool *changed);
+rlx_status pass_layout(rlx_graph *g, const target *t, bool *changed);
 
 #endif

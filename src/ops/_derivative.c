@@ -1,0 +1,181 @@
+/* _derivative.c — a recursive-descent reader of derivative formulas that adds the nodes as it goes. */
+#include "ops/_derivative.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/dtype.h"
+#include "ir/shape.h"
+
+/* A value, or a number not yet made a constant. */
+typedef struct term {
+  rlx_value *value;
+  double number;
+} term;
+
+typedef struct reader {
+  rlx_graph *graph;
+  const char *at;
+  const derivative_terms *terms;
+  int skipping; /* nonzero: reads without adding nodes */
+} reader;
+
+static term read_expression(reader *r);
+
+static rlx_value *constant(reader *r, double number) {
+  rlx_tensor *t;
+  if (rlx_tensor_create(r->terms->dtype, 0, NULL, &t) != RLX_OK) {
+    rlx_graph_fail(r->graph, RLX_OUT_OF_MEMORY, "no memory for a constant");
+    return NULL;
+  }
+  dtype_store(r->terms->dtype, rlx_tensor_data(t), 0, number);
+  rlx_value *v = rlx_graph_constant(r->graph, NULL, t);
+  rlx_tensor_destroy(t);
+  return v;
+}
+
+static term add_node(reader *r, const char *name, size_t length, const term *args, int count) {
+  if (r->skipping) return (term){0};
+  char op[64] = "onnx.";
+  rlx_value *in[3];
+  if (length > sizeof op - 6 || count > 3) {
+    rlx_graph_fail(r->graph, RLX_INTERNAL, "derivative formula: \"%.*s\"", (int)length, name);
+    return (term){0};
+  }
+  memcpy(op + 5, name, length);
+  for (int i = 0; i < count; i++) in[i] = args[i].value ? args[i].value : constant(r, args[i].number);
+  return (term){.value = rlx_graph_op(r->graph, op, NULL, 0, in, count)};
+}
+
+static bool take(reader *r, const char *token) {
+  while (*r->at == ' ') r->at++;
+  size_t length = strlen(token);
+  if (strncmp(r->at, token, length) != 0) return false;
+  r->at += length;
+  return true;
+}
+
+/* If(number, then, else): only the branch taken adds nodes. */
+static term read_if(reader *r) {
+  term condition = read_expression(r), result, other;
+  take(r, ",");
+  bool first = condition.number != 0;
+  r->skipping += !first;
+  result = read_expression(r);
+  r->skipping -= !first;
+  take(r, ",");
+  r->skipping += first;
+  other = read_expression(r);
+  r->skipping -= first;
+  take(r, ")");
+  return first ? result : other;
+}
+
+static term named_term(reader *r, char name) {
+  const derivative_terms *t = r->terms;
+  switch (name) {
+    case 'x': return (term){.value = t->x};
+    case 'y': return (term){.value = t->y};
+    case 'z': return (term){.value = t->z};
+    case 'r': return (term){.value = t->r};
+    case 'g': return (term){.value = t->g};
+    case 'a': return (term){.number = t->a};
+    case 'b': return (term){.number = t->b};
+    default: return (term){.number = t->n};
+  }
+}
+
+static term read_primary(reader *r) {
+  if (take(r, "(")) {
+    term inner = read_expression(r);
+    take(r, ")");
+    return inner;
+  }
+  if (isdigit((unsigned char)*r->at)) {
+    char *end;
+    double number = strtod(r->at, &end);
+    r->at = end;
+    return (term){.number = number};
+  }
+  const char *name = r->at;
+  while (isalnum((unsigned char)*r->at)) r->at++;
+  size_t length = (size_t)(r->at - name);
+  if (length <= 1) return named_term(r, *name);
+  take(r, "(");
+  if (strncmp(name, "If", 2) == 0) return read_if(r);
+  term args[3];
+  int count = 0;
+  do {
+    args[count++] = read_expression(r);
+  } while (count < 3 && take(r, ","));
+  take(r, ")");
+  return add_node(r, name, length, args, count);
+}
+
+static term read_unary(reader *r) {
+  if (!take(r, "-")) return read_primary(r);
+  term inner = read_unary(r);
+  if (inner.value == NULL) return (term){.number = -inner.number};
+  return add_node(r, "Neg", 3, &inner, 1);
+}
+
+static term combine(reader *r, const char *name, term left, term right) {
+  if (left.value == NULL && right.value == NULL && !r->skipping) {
+    double x = left.number, y = right.number;
+    return (term){.number = *name == 'A' ? x + y : *name == 'S' ? x - y : *name == 'M' ? x * y : x / y};
+  }
+  return add_node(r, name, strlen(name), (term[]){left, right}, 2);
+}
+
+static term read_product(reader *r) {
+  term left = read_unary(r);
+  for (;;) {
+    if (take(r, "*")) {
+      left = combine(r, "Mul", left, read_unary(r));
+    } else if (take(r, "/")) {
+      left = combine(r, "Div", left, read_unary(r));
+    } else {
+      return left;
+    }
+  }
+}
+
+static term read_sum(reader *r) {
+  term left = read_product(r);
+  for (;;) {
+    if (take(r, "+")) {
+      left = combine(r, "Add", left, read_product(r));
+    } else if (take(r, "-")) {
+      left = combine(r, "Sub", left, read_product(r));
+    } else {
+      return left;
+    }
+  }
+}
+
+static term read_expression(reader *r) {
+  static const struct {
+    const char *token, *name;
+  } comparisons[] = {{"<=", "LessOrEqual"}, {">=", "GreaterOrEqual"}, {"==", "Equal"}, {"<", "Less"}, {">", "Greater"}};
+  term left = read_sum(r);
+  for (size_t i = 0; i < sizeof comparisons / sizeof *comparisons; i++) {
+    if (!take(r, comparisons[i].token)) continue;
+    term right = read_sum(r);
+    return add_node(r, comparisons[i].name, strlen(comparisons[i].name), (term[]){left, right}, 2);
+  }
+  return left;
+}
+
+rlx_value *derivative_build(rlx_graph *g, const char *formula, const derivative_terms *terms) {
+  reader r = {.graph = g, .at = formula, .terms = terms};
+  term result = read_expression(&r);
+  return result.value ? result.value : constant(&r, result.number);
+}
+
+rlx_value *derivative_unbroadcast(rlx_graph *g, rlx_value *value, rlx_value *like) {
+  if (value == NULL) return NULL;
+  const rlx_type *a = rlx_value_type(value), *b = rlx_value_type(like);
+  if (type_is_concrete(a) && type_is_concrete(b) && type_equal(a, b)) return value;
+  return rlx_graph_op(g, "rlx.sum_to_like", NULL, 0, (rlx_value *[]){value, like}, 2);
+}

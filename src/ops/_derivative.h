@@ -1,0 +1,23 @@
+/* _derivative.h — derivative formulas written as text, built as graph nodes. */
+#ifndef OPS_DERIVATIVE_H
+#define OPS_DERIVATIVE_H
+
+#include <rlx/extend.h>
+
+/* What the names of a formula stand for. Values may be NULL if the formula does not use them. */
+typedef struct derivative_terms {
+  rlx_value *x, *y, *z; /* inputs */
+  rlx_value *r, *g;     /* result, and its gradient (or an input's tangent) */
+  double a, b, n;       /* attributes; number of inputs */
+  rlx_dtype dtype;      /* of constants */
+} derivative_terms;
+
+/* Adds nodes for a formula: x, y, z, r, g, a, b, n, numbers, + - * / and comparisons, Name(args) for
+ * onnx.Name, If(number, then, else) decided now. A failure is recorded in g and gives NULL. */
+rlx_value *derivative_build(rlx_graph *g, const char *formula, const derivative_terms *terms);
+
+/* `value`, summed over the dims that broadcasting to it from `like` repeated; value itself if the shapes
+ * are known to be equal. */
+rlx_value *derivative_unbroadcast(rlx_graph *g, rlx_value *value, rlx_value *like);
+
+#endif

@@ -1,0 +1,89 @@
+/* if.c — onnx.If: runs one of two subgraphs. */
+#include <string.h>
+
+#include "ir/failure.h"
+#include "ir/graph.h"
+#include "ir/module.h"
+
+typedef struct if_params {
+  uint64_t given;
+  rlx_graph *then_branch, *else_branch;
+} if_params;
+
+/* What is known of an output whichever branch makes it. */
+static void merge(rlx_type *out, const rlx_type *a, const rlx_type *b) {
+  *out = *a;
+  if (a->dtype == RLX_UNDEFINED) out->dtype = b->dtype;
+  if (a->rank != b->rank) out->rank = RLX_UNKNOWN;
+  for (int d = 0; d < out->rank; d++)
+    if (a->dims[d] != b->dims[d]) out->dims[d] = RLX_UNKNOWN;
+}
+
+static rlx_status infer(rlx_infer *ctx) {
+  const if_params *p = rlx_infer_params(ctx);
+  const rlx_graph *a = p->then_branch, *b = p->else_branch;
+  size_t count = (size_t)rlx_infer_output_count(ctx);
+  if (a->outputs.count != count || b->outputs.count != count)
+    return rlx_fail(ctx, RLX_INVALID, "%zu outputs, but the branches have %zu and %zu", count, a->outputs.count, b->outputs.count);
+  if (a->inputs.count || b->inputs.count) return rlx_fail(ctx, RLX_INVALID, "a branch has inputs");
+  for (size_t i = 0; i < count; i++) {
+    const rlx_type *x = &a->outputs.data[i].value->type, *y = &b->outputs.data[i].value->type;
+    if (x->dtype != y->dtype && x->dtype != RLX_UNDEFINED && y->dtype != RLX_UNDEFINED)
+      return rlx_fail(ctx, RLX_INVALID, "output %zu is %s in one branch and %s in the other", i, rlx_dtype_name(x->dtype),
+                      rlx_dtype_name(y->dtype));
+    merge(rlx_infer_output(ctx, (int)i), x, y);
+  }
+  return RLX_OK;
+}
+
+static int subgraph_index(const rlx_node *n, const rlx_graph *g) {
+  int i = 0;
+  while (node_subgraph(n, i) && node_subgraph(n, i) != g) i++;
+  return i;
+}
+
+/* Results of data-dependent size lie in memory of the branch: they are copied out. */
+static rlx_status hand_over(rlx_ctx *ctx, int i, const rlx_operand *result) {
+  if (!*rlx_value_name(rlx_node_output(ctx->node, i))) return RLX_OK;
+  void *to = rlx_output_shape(ctx, i, result->rank, result->dims);
+  if (!to) return RLX_KERNEL;
+  if (result->bytes) memcpy(to, result->data, (size_t)result->bytes);
+  return RLX_OK;
+}
+
+static rlx_status eval(rlx_ctx *ctx) {
+  const if_params *p = ctx->params;
+  const executor_head *e = ctx->executor;
+  if (!e || !e->call) return rlx_fail(ctx, RLX_UNSUPPORTED, "subgraphs run in sessions only");
+  if (ctx->inputs[0].count != 1) return rlx_fail(ctx, RLX_INVALID, "the condition has %lld elements", (long long)ctx->inputs[0].count);
+  bool cond = *(const uint8_t *)ctx->inputs[0].data != 0;
+  rlx_operand *results = mem_array((size_t)ctx->output_count, sizeof *results);
+  if (!results) return rlx_fail(ctx, RLX_OUT_OF_MEMORY, "out of memory");
+  size_t mark = e->mark(ctx);
+  memcpy(results, ctx->outputs, (size_t)ctx->output_count * sizeof *results);
+  int index = subgraph_index(ctx->node, cond ? p->then_branch : p->else_branch);
+  rlx_status status = e->call(ctx, index, NULL, 0, results, ctx->output_count);
+  for (int i = 0; i < ctx->output_count && status == RLX_OK; i++)
+    if (!ctx->outputs[i].data) status = hand_over(ctx, i, &results[i]);
+  e->release(ctx, mark);
+  mem_free(results);
+  return status;
+}
+
+static const rlx_op op_if = {
+    .struct_size = sizeof(rlx_op),
+    .name = "onnx.If",
+    .version = 1,
+    .doc = "Runs then_branch if cond is true, else else_branch; the outputs are those of the branch.",
+    .inputs = (const rlx_port[]){{"cond", NULL, RLX_SET(RLX_BOOL), RLX_HOST, 0}, {0}},
+    .outputs = (const rlx_port[]){{"outputs", NULL, 0, RLX_VARIADIC | RLX_HETEROGENEOUS | RLX_ANY_KIND, 1}, {0}},
+    .attrs = (const rlx_attr_def[]){{.name = "then_branch", .kind = RLX_ATTR_GRAPH, .flags = RLX_REQUIRED, .offset = offsetof(if_params, then_branch)},
+                                    {.name = "else_branch", .kind = RLX_ATTR_GRAPH, .flags = RLX_REQUIRED, .offset = offsetof(if_params, else_branch)},
+                                    {0}},
+    .params_size = sizeof(if_params),
+    .traits = RLX_CONTROL_FLOW,
+    .infer = infer,
+    .eval = eval,
+};
+
+const rlx_module ops_if = {.ops = (const rlx_op *const[]){&op_if, NULL}};

@@ -1,0 +1,328 @@
+/* select.c — candidates, their order, and the choice for every node. */
+#include "pass/select.h"
+
+#include <string.h>
+
+#include "base/text.h"
+#include "ir/infer.h"
+#include "ir/registry.h"
+#include "ir/shape.h"
+
+enum { LOWER_DEPTH = 8 };
+
+/* One selection over a graph; errors of all nodes are gathered in `problems`. */
+typedef struct selector {
+  const target *t;
+  text problems;
+  int problem_count;
+  const op_entry *lowering[LOWER_DEPTH]; /* the ops being lowered, outermost first */
+  int depth;
+} selector;
+
+/* A candidate with what the order needs. */
+typedef struct option {
+  candidate c;
+  int priority, scope;
+  uint64_t sequence;
+  const char *owner;
+  bool builtin;
+} option;
+
+static rlx_status select_in(selector *s, rlx_node *n);
+
+const char *candidate_name(const candidate *c) {
+  if (c->kernel) return c->kernel->head.name;
+  return c->tier == RLX_TIER_LOWER ? "lower" : "reference";
+}
+
+bool node_is_own(const rlx_node *n) { return n->selection && n->selection->own && !n->selection->pinned; }
+
+/* ---- candidates in order ------------------------------------------------------------------ */
+
+static rlx_tier tier_of(const kernel_entry *k, const target *t) {
+  switch (k->kind) {
+    case KERNEL_RAW: return RLX_TIER_RAW;
+    case KERNEL_PORTABLE: return RLX_TIER_PORTABLE;
+    case KERNEL_HOST: return RLX_TIER_HOST;
+    default: break;
+  }
+  (void)t;
+  return RLX_TIER_CPU;
+}
+
+/* RLX_TIER_… is in the order of a GPU; on the CPU, cpu comes before lower. */
+static int tier_rank(rlx_tier tier, const target *t) {
+  if (!t->gpu && tier == RLX_TIER_LOWER) return RLX_TIER_CPU * 2 + 1;
+  return (int)tier * 2;
+}
+
+/* Does a come before b? */
+static bool before(const option *a, const option *b, const target *t) {
+  if (a->priority != b->priority) return a->priority > b->priority;
+  int ta = tier_rank(a->c.tier, t), tb = tier_rank(b->c.tier, t);
+  if (ta != tb) return ta < tb;
+  if (a->scope != b->scope) return a->scope < b->scope;
+  return a->sequence > b->sequence;
+}
+
+static void insert(option *list, int *count, option o, const target *t) {
+  int i = (*count)++;
+  for (; i > 0 && before(&o, &list[i - 1], t); i--) list[i] = list[i - 1];
+  list[i] = o;
+}
+
+/* All candidates of n in order; kernel references are the caller's. */
+static rlx_status gather(const rlx_node *n, const target *t, option **list, int *count) {
+  kernel_entry **kernels;
+  int kernel_count;
+  RLX_TRY(registry_kernels(t->registry, n->op_name, n->op->op.version, t->backends, &kernels, &kernel_count));
+  option *o = mem_array((size_t)kernel_count + 2, sizeof *o);
+  if (!o) {
+    for (int i = 0; i < kernel_count; i++) kernel_entry_release(kernels[i]);
+    mem_free(kernels);
+    return status_no_memory(sizeof *o);
+  }
+  int found = 0;
+  for (int i = 0; i < kernel_count; i++) {
+    kernel_entry *k = kernels[i];
+    insert(o, &found, (option){{tier_of(k, t), k, false}, k->head.priority, k->scope, k->sequence, k->owner, k->builtin}, t);
+  }
+  const op_entry *op = n->op;
+  if (op->op.lower) insert(o, &found, (option){{RLX_TIER_LOWER, NULL, false}, 0, op->scope, 0, op->owner, op->builtin}, t);
+  if (op->op.eval) insert(o, &found, (option){{RLX_TIER_EVAL, NULL, false}, 0, op->scope, 0, op->owner, op->builtin}, t);
+  mem_free(kernels);
+  *list = o;
+  *count = found;
+  return RLX_OK;
+}
+
+/* ---- pins --------------------------------------------------------------------------------- */
+
+static bool pin_applies(const rlx_pin *p, const rlx_node *n) {
+  if (p->node && strcmp(p->node, n->name) != 0 && (!n->origin || strcmp(p->node, n->origin) != 0)) return false;
+  return !p->op || strcmp(p->op, n->op_name) == 0;
+}
+
+/* The most specific pin: a node's before an op's before the session's. */
+static const rlx_pin *pin_of(const target *t, const rlx_node *n) {
+  const rlx_pin *best = NULL;
+  int best_rank = -1;
+  for (int i = 0; i < t->options->pin_count; i++) {
+    const rlx_pin *p = &t->options->pins[i];
+    int rank = p->node ? 2 : p->op ? 1 : 0;
+    if (!pin_applies(p, n) || rank <= best_rank) continue;
+    best = p;
+    best_rank = rank;
+  }
+  return best;
+}
+
+static const char *pin_refusal(const rlx_pin *p, const candidate *c) {
+  if (!p) return NULL;
+  if (p->tier != RLX_TIER_ANY && p->tier != c->tier) return "pinned to another tier";
+  if (p->kernel && strcmp(p->kernel, candidate_name(c)) != 0) return "pinned to another kernel";
+  return NULL;
+}
+
+/* ---- lowering ----------------------------------------------------------------------------- */
+
+/* Takes the nodes a failed lowering added away again. */
+static void undo(rlx_graph *g, size_t node_count) {
+  for (size_t i = node_count; i < g->nodes.count; i++) {
+    rlx_node *n = g->nodes.data[i];
+    for (int k = 0; n->selection && k < n->selection->count; k++) kernel_entry_release(n->selection->chosen[k].kernel);
+    op_entry_release(n->op);
+    n->op = NULL;
+    for (int k = 0; k < n->attr_count; k++) rlx_tensor_destroy(n->attrs[k].tensor);
+    n->attr_count = 0;
+  }
+  g->nodes.count = node_count;
+}
+
+static rlx_status emit_lowered(selector *s, rlx_node *n, rlx_value **outputs) {
+  rlx_graph *g = n->graph;
+  size_t first = g->nodes.count;
+  s->lowering[s->depth++] = n->op;
+  rlx_status status = n->op->op.lower(g, n, outputs);
+  if (status == RLX_OK) status = rlx_graph_status(g);
+  for (int i = 0; i < n->output_count && status == RLX_OK; i++)
+    if (!outputs[i] && *n->outputs[i]->name) status = RLX_FAIL(INTERNAL, "lowering of %s gave no output %d", n->op_name, i);
+  for (size_t i = first; i < g->nodes.count && status == RLX_OK; i++) {
+    rlx_node *made = g->nodes.data[i];
+    if (!made->origin) made->origin = n->origin ? n->origin : n->name;
+    if (!made->op) status = RLX_FAIL(NOT_FOUND, "lowers to %s, which no registry knows", made->op_name);
+    if (status == RLX_OK && !made->selection) status = select_in(s, made);
+  }
+  s->depth--;
+  return status;
+}
+
+/* Replaces n by what its `lower` makes. On failure the graph is as before. */
+static rlx_status lower_node(selector *s, rlx_node *n) {
+  rlx_graph *g = n->graph;
+  if (s->depth == LOWER_DEPTH) return RLX_FAIL(UNSUPPORTED, "lowering deeper than %d", LOWER_DEPTH);
+  for (int i = 0; i < s->depth; i++)
+    if (s->lowering[i] == n->op)
+      return RLX_FAIL(UNSUPPORTED, "lowering of %s leads back to itself", n->op_name);
+  size_t first = g->nodes.count;
+  rlx_value **outputs = arena_array(&g->memory, (size_t)n->output_count, sizeof *outputs);
+  if (!outputs) return status_no_memory(sizeof *outputs);
+  rlx_status status = emit_lowered(s, n, outputs);
+  if (status != RLX_OK) {
+    g->status = RLX_OK; /* the failure belongs to this attempt */
+    undo(g, first);
+    return status;
+  }
+  for (int i = 0; i < n->output_count; i++) {
+    if (!outputs[i]) continue;
+    if (outputs[i]->type.rank < 0) outputs[i]->type = n->outputs[i]->type;
+    graph_replace_uses(g, n->outputs[i], outputs[i]);
+  }
+  return RLX_OK;
+}
+
+/* ---- choosing ----------------------------------------------------------------------------- */
+
+typedef struct chooser {
+  selector *s;
+  rlx_node *n;
+  selection *sel;
+  bool lowered;
+} chooser;
+
+static rlx_status refuse(chooser *c, const option *o, const char *reason) {
+  selection *sel = c->sel;
+  arena *m = &c->n->graph->memory;
+  refusal r = {o->c.tier, arena_strdup(m, candidate_name(&o->c)), arena_strdup(m, o->owner), arena_strdup(m, reason)};
+  if (!r.kernel || !r.owner || !r.reason) return status_no_memory(1);
+  sel->refused[sel->refused_count++] = r;
+  return RLX_OK;
+}
+
+/* Tries one option; *final: no later one is needed. */
+static rlx_status consider(chooser *c, option *o, const rlx_pin *pin, bool *final) {
+  const char *reason = pin_refusal(pin, &o->c);
+  if (!reason && o->c.kernel && o->c.kernel->head.why_not) reason = o->c.kernel->head.why_not(c->n);
+  o->c.conditional = reason == rlx_depends_on_extents;
+  if (o->c.conditional && !o->c.kernel->head.why_not_bound) reason = "depends on extents, but has no why_not_bound";
+  if (reason && reason != rlx_depends_on_extents) return refuse(c, o, reason);
+  if (o->c.tier == RLX_TIER_LOWER) {
+    if (c->sel->count) return refuse(c, o, "a kernel that depends on extents comes first"); /* not both */
+    rlx_status status = lower_node(c->s, c->n);
+    if (status == RLX_OUT_OF_MEMORY) return status;
+    if (status != RLX_OK) return refuse(c, o, rlx_error_message());
+    c->lowered = true;
+    *final = true;
+    return RLX_OK;
+  }
+  c->sel->chosen[c->sel->count++] = o->c;
+  c->sel->own &= o->builtin;
+  kernel_entry_retain(o->c.kernel);
+  *final = !o->c.conditional;
+  return RLX_OK;
+}
+
+static rlx_status problem(selector *s, const rlx_node *n, const selection *sel) {
+  s->problem_count++;
+  if (s->problems.size > 3000) return RLX_OK; /* counted; the message has an end */
+  text_printf(&s->problems, "%snode '%s' (%s):", s->problem_count > 1 ? "; " : "", n->name, n->op_name);
+  if (!n->op) {
+    char hint[200];
+    text_printf(&s->problems, " no such op%s", registry_hint(s->t->registry, n->op_name, n->opset, hint, sizeof hint));
+    return RLX_OK;
+  }
+  if (!sel || !sel->refused_count) text_add(&s->problems, " it has no kernel, lower or eval");
+  for (int i = 0; sel && i < sel->refused_count; i++)
+    text_printf(&s->problems, "%s %s '%s': %s", i ? "," : "", rlx_tier_name(sel->refused[i].tier), sel->refused[i].kernel,
+                sel->refused[i].reason);
+  return RLX_OK;
+}
+
+static rlx_status choose(chooser *c, option *list, int count) {
+  arena *m = &c->n->graph->memory;
+  selection *sel = c->sel;
+  sel->chosen = arena_array(m, (size_t)count, sizeof *sel->chosen);
+  sel->refused = arena_array(m, (size_t)count, sizeof *sel->refused);
+  if (!sel->chosen || !sel->refused) return status_no_memory(sizeof *sel);
+  const rlx_pin *pin = pin_of(c->s->t, c->n);
+  sel->pinned = pin != NULL;
+  sel->own = true;
+  bool final = false;
+  for (int i = 0; i < count && !final; i++) RLX_TRY(consider(c, &list[i], pin, &final));
+  if (final) return RLX_OK;
+  return RLX_FAIL(UNSUPPORTED, sel->count ? "every kernel of %s depends on extents" : "no kernel for %s", c->n->op_name);
+}
+
+/* Selects n; UNSUPPORTED with n->selection set to the refusals when nothing can run it. */
+static rlx_status select_in(selector *s, rlx_node *n) {
+  option *list = NULL;
+  int count = 0;
+  rlx_status status = infer_node_types(n);
+  if (status != RLX_OK) return status_prefix(status, "node '%s' (%s)", n->name, n->op_name);
+  RLX_TRY(gather(n, s->t, &list, &count));
+  chooser c = {s, n, arena_alloc(&n->graph->memory, sizeof(selection)), false};
+  status = c.sel ? choose(&c, list, count) : status_no_memory(sizeof *c.sel);
+  for (int i = 0; i < count; i++) kernel_entry_release(list[i].c.kernel);
+  mem_free(list);
+  n->selection = c.sel;
+  if (c.lowered && c.sel) c.sel->count = 0;
+  return status;
+}
+
+rlx_status select_node(rlx_node *n, const target *t) {
+  selector s = {.t = t};
+  if (!n->op) return RLX_FAIL(NOT_FOUND, "node '%s': no op '%s'", n->name, n->op_name);
+  return select_in(&s, n);
+}
+
+/* After selection, a node without a chosen candidate has been lowered away. */
+static rlx_status drop_lowered(rlx_graph *g) {
+  bool *keep = mem_array(g->nodes.count, sizeof *keep);
+  if (!keep) return status_no_memory(g->nodes.count);
+  for (size_t i = 0; i < g->nodes.count; i++) keep[i] = g->nodes.data[i]->selection && g->nodes.data[i]->selection->count;
+  graph_remove_nodes(g, keep);
+  mem_free(keep);
+  return RLX_OK;
+}
+
+static rlx_status select_all(selector *s, rlx_graph *g) {
+  size_t count = g->nodes.count; /* lowering appends nodes that are selected on the way */
+  for (size_t i = 0; i < count; i++) {
+    rlx_node *n = g->nodes.data[i];
+    for (int k = 0; node_subgraph(n, k); k++) RLX_TRY(select_all(s, node_subgraph(n, k)));
+    if (!n->op) {
+      RLX_TRY(problem(s, n, NULL));
+      continue;
+    }
+    rlx_status status = select_in(s, n);
+    if (status == RLX_UNSUPPORTED && n->selection)
+      RLX_TRY(problem(s, n, n->selection));
+    else if (status != RLX_OK)
+      return status;
+  }
+  return s->problem_count ? RLX_OK : drop_lowered(g);
+}
+
+rlx_status select_graph(rlx_graph *g, const target *t) {
+  selector s = {.t = t};
+  rlx_status status = select_all(&s, g);
+  if (status == RLX_OK && s.problem_count)
+    status = RLX_FAIL(UNSUPPORTED, "%d node%s cannot run on %s: %s%s", s.problem_count, s.problem_count > 1 ? "s" : "", t->device,
+                      s.problems.data ? s.problems.data : "", s.problems.size > 3000 ? "; …" : "");
+  text_finish(&s.problems);
+  return status == RLX_OK ? graph_sort(g) : status;
+}
+
+void selection_release(rlx_graph *g) {
+  for (size_t i = 0; i < g->nodes.count; i++) {
+    selection *sel = g->nodes.data[i]->selection;
+    for (int k = 0; sel && k < sel->count; k++) kernel_entry_release(sel->chosen[k].kernel);
+    if (sel) sel->count = 0;
+  }
+  for (size_t i = 0; i < g->subgraphs.count; i++) selection_release(g->subgraphs.data[i]);
+}
+
+const char *rlx_tier_name(rlx_tier tier) {
+  static const char *const names[] = {"any", "raw", "portable", "lower", "host", "cpu", "eval"};
+  return (size_t)tier < sizeof names / sizeof *names ? names[tier] : "?";
+}

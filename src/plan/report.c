@@ -1,0 +1,180 @@
+/* report.c — the report as text, JSON and Graphviz: one walk, three printers. */
+#include "plan/report.h"
+
+#include <inttypes.h>
+
+#include "ir/shape.h"
+#include "pass/select.h"
+
+static const char *policy_name(rlx_policy p) {
+  static const char *const names[] = {"allow", "warn", "budget", "forbid"};
+  return (size_t)p < 4 ? names[p] : "?";
+}
+
+static bool is_view(const rlx_node *n) {
+  const candidate *c = n->selection && n->selection->count ? &n->selection->chosen[0] : NULL;
+  return c && c->kernel && (c->kernel->head.traits & RLX_VIEW);
+}
+
+/* ---- text --------------------------------------------------------------------------------- */
+
+static void text_node(const rlx_node *n, int depth, text *out) {
+  char type[300];
+  const selection *sel = n->selection;
+  text_printf(out, "%*s%-28s %-24s", depth * 2, "", n->name, n->op_name);
+  for (int i = 0; sel && i < sel->count; i++)
+    text_printf(out, "%s%s %s%s", i ? " or " : " ", rlx_tier_name(sel->chosen[i].tier), candidate_name(&sel->chosen[i]),
+                sel->chosen[i].conditional ? " (by extents)" : "");
+  if (is_view(n)) text_add(out, " (view)");
+  if (n->output_count) text_printf(out, "  %s", type_text(&n->outputs[0]->type, type, sizeof type));
+  if (n->origin) text_printf(out, "  from %s", n->origin);
+  text_add(out, "\n");
+  for (int i = 0; sel && i < sel->refused_count; i++)
+    text_printf(out, "%*spassed over: %s %s: %s\n", depth * 2 + 4, "", rlx_tier_name(sel->refused[i].tier),
+                sel->refused[i].kernel, sel->refused[i].reason);
+}
+
+static void text_graph(const rlx_graph *g, int depth, text *out) {
+  for (size_t i = 0; i < g->nodes.count; i++) {
+    const rlx_node *n = g->nodes.data[i];
+    text_node(n, depth, out);
+    for (int k = 0; node_subgraph(n, k); k++) {
+      text_printf(out, "%*s%s:\n", depth * 2 + 2, "", node_subgraph(n, k)->name);
+      text_graph(node_subgraph(n, k), depth + 2, out);
+    }
+  }
+}
+
+static void write_text(const report_input *in, text *out) {
+  const rlx_session_stats *s = in->stats;
+  text_printf(out, "device %s, fallback policy %s%s\n", in->device, policy_name(in->policy),
+              in->policy_from_environment ? " (set by RLX_FALLBACK)" : "");
+  text_graph(in->graph, 0, out);
+  text_printf(out, "nodes %zu, steps %" PRId64 ", host trips 0, bytes staged 0\n", in->graph->nodes.count, s->steps);
+  text_printf(out, "builds %" PRId64 ", binds %" PRId64 " (%" PRId64 " us and %" PRId64 " us preparing), runs %" PRId64 "\n", s->builds,
+              s->binds, s->bind_ns / 1000, s->prepare_ns / 1000, s->runs);
+  text_printf(out, "packed constants %" PRId64 " bytes, run memory %" PRId64 " bytes\n", s->packed_bytes, s->run_bytes);
+}
+
+/* ---- JSON --------------------------------------------------------------------------------- */
+
+static void json_pair(text *out, const char *key, const char *value) {
+  text_printf(out, "\"%s\":", key);
+  text_json_string(out, value);
+}
+
+static void json_graph(const rlx_graph *g, text *out);
+
+static void json_selection(const selection *sel, text *out) {
+  text_add(out, ",\"kernels\":[");
+  for (int i = 0; sel && i < sel->count; i++) {
+    text_add(out, i ? ",{" : "{");
+    json_pair(out, "tier", rlx_tier_name(sel->chosen[i].tier));
+    text_add(out, ",");
+    json_pair(out, "kernel", candidate_name(&sel->chosen[i]));
+    text_printf(out, ",\"by_extents\":%s}", sel->chosen[i].conditional ? "true" : "false");
+  }
+  text_add(out, "],\"refused\":[");
+  for (int i = 0; sel && i < sel->refused_count; i++) {
+    text_add(out, i ? ",{" : "{");
+    json_pair(out, "tier", rlx_tier_name(sel->refused[i].tier));
+    text_add(out, ",");
+    json_pair(out, "kernel", sel->refused[i].kernel);
+    text_add(out, ",");
+    json_pair(out, "reason", sel->refused[i].reason);
+    text_add(out, "}");
+  }
+  text_printf(out, "],\"pinned\":%s", sel && sel->pinned ? "true" : "false");
+}
+
+static void json_node(const rlx_node *n, text *out) {
+  char type[300];
+  text_add(out, "{");
+  json_pair(out, "name", n->name);
+  text_add(out, ",");
+  json_pair(out, "op", n->op_name);
+  if (n->origin) {
+    text_add(out, ",");
+    json_pair(out, "origin", n->origin);
+  }
+  json_selection(n->selection, out);
+  text_printf(out, ",\"view\":%s,\"bytes_staged\":0,\"outputs\":[", is_view(n) ? "true" : "false");
+  for (int i = 0; i < n->output_count; i++) {
+    text_add(out, i ? "," : "");
+    text_json_string(out, type_text(&n->outputs[i]->type, type, sizeof type));
+  }
+  text_add(out, "],\"subgraphs\":[");
+  for (int k = 0; node_subgraph(n, k); k++) {
+    text_add(out, k ? "," : "");
+    json_graph(node_subgraph(n, k), out);
+  }
+  text_add(out, "]}");
+}
+
+static void json_graph(const rlx_graph *g, text *out) {
+  text_add(out, "{");
+  json_pair(out, "name", g->name);
+  text_add(out, ",\"nodes\":[");
+  for (size_t i = 0; i < g->nodes.count; i++) {
+    text_add(out, i ? "," : "");
+    json_node(g->nodes.data[i], out);
+  }
+  text_add(out, "]}");
+}
+
+static void write_json(const report_input *in, text *out) {
+  const rlx_session_stats *s = in->stats;
+  text_add(out, "{");
+  json_pair(out, "device", in->device);
+  text_add(out, ",");
+  json_pair(out, "policy", policy_name(in->policy));
+  text_printf(out, ",\"policy_from_environment\":%s,\"graph\":", in->policy_from_environment ? "true" : "false");
+  json_graph(in->graph, out);
+  text_printf(out, ",\"totals\":{\"nodes\":%zu,\"steps\":%" PRId64 ",\"trips\":0,\"bytes_staged\":0,\"builds\":%" PRId64
+                   ",\"binds\":%" PRId64 ",\"bind_ns\":%" PRId64 ",\"prepare_ns\":%" PRId64 ",\"runs\":%" PRId64
+                   ",\"packed_bytes\":%" PRId64 ",\"run_bytes\":%" PRId64 "}}\n",
+              in->graph->nodes.count, s->steps, s->builds, s->binds, s->bind_ns, s->prepare_ns, s->runs, s->packed_bytes,
+              s->run_bytes);
+}
+
+/* ---- Graphviz ----------------------------------------------------------------------------- */
+
+static void dot_graph(const rlx_graph *g, text *out) {
+  for (size_t i = 0; i < g->nodes.count; i++) {
+    const rlx_node *n = g->nodes.data[i];
+    text label = {0};
+    text_printf(&label, "%s\n%s\n%s", n->name, n->op_name,
+                n->selection && n->selection->count ? candidate_name(&n->selection->chosen[0]) : "");
+    text_printf(out, "  n%p [shape=box,label=", (const void *)n);
+    text quoted = {0};
+    text_json_string(&quoted, label.data ? label.data : "");
+    for (const char *p = quoted.data; p && *p; p++) { /* JSON writes a line feed as \u000a, dot as \n */
+      if (__builtin_strncmp(p, "\\u000a", 6) == 0) {
+        text_add(out, "\\n");
+        p += 5;
+      } else {
+        text_add_bytes(out, p, 1);
+      }
+    }
+    text_add(out, "];\n");
+    text_finish(&label);
+    text_finish(&quoted);
+    for (int k = 0; k < n->input_count; k++)
+      if (n->inputs[k] && n->inputs[k]->producer)
+        text_printf(out, "  n%p -> n%p;\n", (const void *)n->inputs[k]->producer, (const void *)n);
+    for (int k = 0; node_subgraph(n, k); k++) dot_graph(node_subgraph(n, k), out);
+  }
+}
+
+rlx_status report_write(const report_input *in, rlx_report_format format, text *out) {
+  switch (format) {
+    case RLX_REPORT_TEXT: write_text(in, out); return RLX_OK;
+    case RLX_REPORT_JSON: write_json(in, out); return RLX_OK;
+    case RLX_REPORT_DOT:
+      text_add(out, "digraph rlx {\n");
+      dot_graph(in->graph, out);
+      text_add(out, "}\n");
+      return RLX_OK;
+    default: return RLX_FAIL(INVALID, "report: no format %d", (int)format);
+  }
+}

@@ -1,0 +1,233 @@
+/* binding.c — inputs and outputs of runs, and running. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/parallel.h"
+#include "ir/shape.h"
+#include "runtime/session.h"
+
+/* Used by one thread at a time. Holds references to its tensors and to the stage of its last run. */
+struct rlx_binding {
+  rlx_session *session;
+  rlx_tensor **inputs;      /* per graph input, or NULL */
+  bool *donated;
+  rlx_tensor **given;       /* per graph output: the user's memory, or NULL */
+  rlx_type *given_types;
+  rlx_tensor **results;     /* per graph output: the last run's, run-owned */
+  program_input *run_inputs;
+  program_output *run_outputs;
+  int32_t *ranks;
+  stage *memo;
+  bool ran;                 /* results are those of a successful run */
+  pthread_t thread;         /* rlx_submit */
+  bool submitted;           /* the thread runs, and owns everything here until it is joined */
+  const rlx_run_options *submit_options;
+  rlx_run_options submit_copy;
+  rlx_status submit_status;
+  char submit_error[STATUS_TEXT_BYTES];
+};
+
+void rlx_binding_destroy(rlx_binding *b) {
+  if (!b) return;
+  if (b->submitted) pthread_join(b->thread, NULL);
+  for (int i = 0; b->inputs && i < rlx_session_input_count(b->session); i++) rlx_tensor_destroy(b->inputs[i]);
+  for (int i = 0; i < rlx_session_output_count(b->session); i++) {
+    if (b->given) rlx_tensor_destroy(b->given[i]);
+    if (b->results) rlx_tensor_destroy(b->results[i]);
+  }
+  stage_release(b->memo);
+  mem_free(b->inputs);
+  mem_free(b->donated);
+  mem_free(b->given);
+  mem_free(b->given_types);
+  mem_free(b->results);
+  mem_free(b->run_inputs);
+  mem_free(b->run_outputs);
+  mem_free(b->ranks);
+  mem_free(b);
+}
+
+rlx_status rlx_binding_create(rlx_session *s, rlx_binding **out) {
+  if (!s) return RLX_FAIL(INVALID, "binding: no session");
+  rlx_binding *b = mem_zalloc(sizeof *b);
+  if (!b) return status_no_memory(sizeof *b);
+  size_t ins = (size_t)rlx_session_input_count(s), outs = (size_t)rlx_session_output_count(s);
+  b->session = s;
+  b->inputs = mem_array(ins, sizeof *b->inputs);
+  b->donated = mem_array(ins, sizeof *b->donated);
+  b->given = mem_array(outs, sizeof *b->given);
+  b->given_types = mem_array(outs, sizeof *b->given_types);
+  b->results = mem_array(outs, sizeof *b->results);
+  b->run_inputs = mem_array(ins, sizeof *b->run_inputs);
+  b->run_outputs = mem_array(outs, sizeof *b->run_outputs);
+  b->ranks = mem_array(ins, sizeof *b->ranks);
+  if (!b->inputs || !b->donated || !b->given || !b->given_types || !b->results || !b->run_inputs || !b->run_outputs || !b->ranks) {
+    rlx_binding_destroy(b);
+    return status_no_memory(ins + outs);
+  }
+  *out = b;
+  return RLX_OK;
+}
+
+static rlx_status find_input(const rlx_binding *b, const char *name, int *out) {
+  const rlx_graph *g = b->session->source;
+  for (size_t i = 0; name && i < g->inputs.count; i++)
+    if (strcmp(g->inputs.data[i]->name, name) == 0) {
+      *out = (int)i;
+      return RLX_OK;
+    }
+  return RLX_FAIL(NOT_FOUND, "no input '%s'", name ? name : "");
+}
+
+static rlx_status find_output(const rlx_binding *b, const char *name, int *out) {
+  const rlx_graph *g = b->session->source;
+  for (size_t i = 0; name && i < g->outputs.count; i++)
+    if (strcmp(g->outputs.data[i].name, name) == 0) {
+      *out = (int)i;
+      return RLX_OK;
+    }
+  return RLX_FAIL(NOT_FOUND, "no output '%s'", name ? name : "");
+}
+
+static rlx_status idle(const rlx_binding *b) {
+  return b->submitted ? RLX_FAIL(BUSY, "the binding's submitted run has not been waited for") : RLX_OK;
+}
+
+static rlx_status check_input(const rlx_value *v, const rlx_tensor *t) {
+  const rlx_type *want = &v->type;
+  char a[300], b[300];
+  rlx_type is;
+  tensor_type(t, &is);
+  bool fits = want->kind == RLX_KIND_TENSOR && want->dtype == is.dtype && (want->rank < 0 || want->rank == is.rank);
+  for (int d = 0; fits && d < want->rank; d++) fits = want->dims[d] < 0 || want->dims[d] == is.dims[d];
+  if (fits) return RLX_OK;
+  return RLX_FAIL(INVALID, "input '%s' is %s, given %s", v->name, type_text(want, a, sizeof a), type_text(&is, b, sizeof b));
+}
+
+rlx_status rlx_binding_input(rlx_binding *b, const char *name, rlx_tensor *t, uint32_t flags) {
+  int i = 0;
+  RLX_TRY(idle(b));
+  RLX_TRY(find_input(b, name, &i));
+  if (t) RLX_TRY(check_input(b->session->source->inputs.data[i], t));
+  rlx_tensor_retain(t);
+  rlx_tensor_destroy(b->inputs[i]);
+  b->inputs[i] = t;
+  b->donated[i] = flags & RLX_BIND_DONATE;
+  return RLX_OK;
+}
+
+rlx_status rlx_binding_output(rlx_binding *b, const char *name, rlx_tensor *t) {
+  int i = 0;
+  RLX_TRY(idle(b));
+  RLX_TRY(find_output(b, name, &i));
+  rlx_dtype want = b->session->builds.data[0].graph->outputs.data[i].value->type.dtype;
+  if (t && t->dtype != want && want != RLX_UNDEFINED)
+    return RLX_FAIL(INVALID, "output '%s' is %s, the memory given is for %s", name, rlx_dtype_name(want), rlx_dtype_name(t->dtype));
+  rlx_tensor_retain(t);
+  rlx_tensor_destroy(b->given[i]);
+  b->given[i] = t;
+  if (t) tensor_type(t, &b->given_types[i]);
+  return RLX_OK;
+}
+
+rlx_status rlx_binding_get(rlx_binding *b, const char *name, rlx_tensor **out) {
+  int i = 0;
+  RLX_TRY(idle(b));
+  RLX_TRY(find_output(b, name, &i));
+  rlx_tensor *t = b->given[i] ? b->given[i] : b->results[i];
+  if (!b->ran || !t) return RLX_FAIL(INVALID, "output '%s': nothing has run", name);
+  *out = rlx_tensor_retain(t);
+  return RLX_OK;
+}
+
+/* ---- running ------------------------------------------------------------------------------ */
+
+static rlx_status gather(rlx_binding *b) {
+  const rlx_graph *g = b->session->source;
+  for (size_t i = 0; i < g->inputs.count; i++) {
+    if (!b->inputs[i]) return RLX_FAIL(INVALID, "input '%s' is not bound", g->inputs.data[i]->name);
+    b->run_inputs[i] = (program_input){tensor_operand(b->inputs[i]), b->donated[i]};
+    b->ranks[i] = b->inputs[i]->rank;
+  }
+  for (size_t i = 0; i < g->outputs.count; i++)
+    b->run_outputs[i] = (program_output){.data = b->given[i] ? b->given[i]->data : NULL,
+                                         .must = &b->given_types[i],
+                                         .tensor = &b->results[i]};
+  return RLX_OK;
+}
+
+static rlx_status check_options(const rlx_run_options *o) {
+  if (o && o->struct_size < sizeof *o) return RLX_FAIL(INVALID, "run options: struct_size is not set");
+  return RLX_OK;
+}
+
+static rlx_status run_now(rlx_binding *b, const rlx_run_options *options) {
+  rlx_session *s = b->session;
+  build built;
+  run_state *rs;
+  RLX_TRY(gather(b));
+  RLX_TRY(build_for(s, b->ranks, &built));
+  RLX_TRY(run_state_claim(s, &rs));
+  int before = parallel_enter(s->threads);
+  failure_reset(&rs->failure);
+  rs->options = options;
+  rs->cancel = options && options->cancel ? &options->cancel->set : NULL;
+  rs->level = 0;
+  rs->steps_done = 0;
+  b->ran = false;
+  rlx_status status = program_run(rs, built.root, b->run_inputs, b->run_outputs, &b->memo);
+  parallel_leave(before);
+  run_state_return(rs);
+  if (status == RLX_OK) __atomic_fetch_add(&s->runs, 1, __ATOMIC_RELAXED);
+  b->ran = status == RLX_OK;
+  return status;
+}
+
+rlx_status rlx_run(rlx_binding *b, const rlx_run_options *options) {
+  RLX_TRY(idle(b));
+  RLX_TRY(check_options(options));
+  return run_now(b, options);
+}
+
+static void *run_submitted(void *arg) {
+  rlx_binding *b = arg;
+  b->submit_status = run_now(b, b->submit_options);
+  status_save(b->submit_error);
+  return NULL;
+}
+
+rlx_status rlx_submit(rlx_binding *b, const rlx_run_options *options, const rlx_sync *waits, int wait_count,
+                      const rlx_sync *signals, int signal_count) {
+  (void)waits;
+  (void)signals;
+  RLX_TRY(idle(b));
+  RLX_TRY(check_options(options));
+  if (wait_count || signal_count) return RLX_FAIL(UNSUPPORTED, "the cpu device has no objects to wait for or to signal");
+  if (options) b->submit_copy = *options;
+  b->submit_options = options ? &b->submit_copy : NULL;
+  int error = pthread_create(&b->thread, NULL, run_submitted, b);
+  if (error) return RLX_FAIL(OUT_OF_MEMORY, "cannot start a thread: %s", strerror(error));
+  b->submitted = true;
+  return RLX_OK;
+}
+
+rlx_status rlx_wait(rlx_binding *b) {
+  if (!b->submitted) return RLX_FAIL(INVALID, "nothing was submitted");
+  pthread_join(b->thread, NULL);
+  b->submitted = false;
+  if (b->submit_status != RLX_OK) status_restore(b->submit_error);
+  return b->submit_status;
+}
+
+/* ---- cancelling --------------------------------------------------------------------------- */
+
+rlx_status rlx_cancel_create(rlx_cancel **out) {
+  rlx_cancel *c = mem_zalloc(sizeof *c);
+  if (!c) return status_no_memory(sizeof *c);
+  *out = c;
+  return RLX_OK;
+}
+
+void rlx_cancel_set(rlx_cancel *c, bool cancelled) { __atomic_store_n(&c->set, cancelled, __ATOMIC_RELAXED); }
+
+void rlx_cancel_destroy(rlx_cancel *c) { mem_free(c); }

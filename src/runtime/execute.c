@@ -1,0 +1,314 @@
+/* execute.c — runs the steps of a stage, in order; and what kernels ask of the executor while they run. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "ir/dtype.h"
+#include "ir/run_node.h"
+#include "ir/shape.h"
+#include "runtime/session.h"
+
+/* Kernels that are not thread-safe run one at a time in the whole process. */
+static pthread_mutex_t serial_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static rlx_status step_failed(run_frame *f, int t, rlx_status status) {
+  const step *s = &f->stage->steps[t];
+  failure *fail = &f->rs->failure;
+  if (fail->taken)
+    status = status_fail(fail->code, "%s", fail->text);
+  else if (status == RLX_CANCELLED)
+    status = RLX_FAIL(CANCELLED, "the run was cancelled");
+  else if (!*rlx_error_message())
+    status = status_fail(status, "the kernel returned '%s' without saying why", rlx_status_name(status));
+  return status_prefix(status, "node '%s' (%s), kernel %s", s->from->node->name, s->from->node->op_name, candidate_name(s->chosen));
+}
+
+static bool cancelled(const run_state *rs) { return rs->cancel && __atomic_load_n(rs->cancel, __ATOMIC_RELAXED); }
+
+static rlx_status check_sizes_said(run_frame *f, int t) {
+  const step *s = &f->stage->steps[t];
+  for (int i = 0; i < s->from->node->output_count; i++) {
+    uint32_t slot = s->from->outputs[i];
+    if (slot != NO_SLOT && f->stage->facts[slot].dynamic && !f->slots[slot].data)
+      return RLX_FAIL(KERNEL, "output %d: the kernel did not say its size", i);
+  }
+  return RLX_OK;
+}
+
+/* ---- the slow way: debugging, tracing, progress ------------------------------------------- */
+
+/* Largest difference between a and b in units of atol + rtol * |b|; NaN equals NaN. */
+static double worst_difference(const rlx_operand *a, const rlx_tensor *b) {
+  double worst = 0;
+  bool exact = !dtype_is_float(a->dtype);
+  for (int64_t i = 0; i < a->count && a->dtype != RLX_STRING; i++) {
+    double x = dtype_load(a->dtype, a->data, i), y = dtype_load(b->dtype, b->data, i);
+    if (x == y || (isnan(x) && isnan(y))) continue;
+    double unit = exact ? 0 : 1e-5 + 1e-3 * fabs(y);
+    double d = unit > 0 ? fabs(x - y) / unit : INFINITY;
+    if (!(d <= worst)) worst = d;
+  }
+  return worst;
+}
+
+/* DEBUG_CHECK: the op's eval on the same inputs must agree. */
+static rlx_status check_step(run_frame *f, int t) {
+  const step *s = &f->stage->steps[t];
+  const rlx_node *n = s->from->node;
+  const rlx_op *op = &n->op->op;
+  rlx_type types[16];
+  rlx_tensor *out[16] = {NULL};
+  if (!op->eval || !s->chosen->kernel || n->output_count > 16 || (op->traits & (RLX_RANDOM | RLX_CONTROL_FLOW))) return RLX_OK;
+  for (int i = 0; i < n->input_count; i++)
+    if (f->ctxs[t].inputs[i].packed || f->ctxs[t].inputs[i].layout) return RLX_OK; /* eval reads plain operands */
+  for (int i = 0; i < n->output_count; i++) {
+    if (f->ctxs[t].outputs[i].layout || s->from->outputs[i] == NO_SLOT) return RLX_OK;
+    types[i] = f->stage->facts[s->from->outputs[i]].type;
+  }
+  RLX_TRY(node_run(n, op->eval, f->ctxs[t].inputs, types, out));
+  rlx_status status = RLX_OK;
+  for (int i = 0; i < n->output_count && status == RLX_OK; i++) {
+    double worst = worst_difference(&f->ctxs[t].outputs[i], out[i]);
+    if (worst > 1) status = RLX_FAIL(KERNEL, "check: output %d differs from eval by %g times the tolerance", i, worst);
+  }
+  for (int i = 0; i < n->output_count; i++) rlx_tensor_destroy(out[i]);
+  return status;
+}
+
+static void log_step(const run_frame *f, int t, int64_t ns) {
+  const step *s = &f->stage->steps[t];
+  char line[600], type[200];
+  int used = snprintf(line, sizeof line, "run %s '%s' tier %s kernel %s", s->from->node->op_name, s->from->node->name,
+                      rlx_tier_name(s->chosen->tier), candidate_name(s->chosen));
+  int64_t bytes = 0;
+  for (int i = 0; i < s->from->input_count; i++) {
+    const rlx_operand *o = &f->ctxs[t].inputs[i];
+    rlx_type shown;
+    type_set(&shown, o->dtype, o->rank, o->dims);
+    bytes += o->bytes;
+    if (used > 0 && (size_t)used < sizeof line)
+      used += snprintf(line + used, sizeof line - (size_t)used, " %s", type_text(&shown, type, sizeof type));
+  }
+  log_line(RLX_LOG_DEBUG, "%s, %lld bytes, %lld us", line, (long long)bytes, (long long)ns / 1000);
+}
+
+static rlx_status run_one(run_frame *f, int t) {
+  const step *s = &f->stage->steps[t];
+  bool serial = s->chosen->kernel && (s->chosen->kernel->head.traits & RLX_NOT_THREAD_SAFE);
+  if (serial) pthread_mutex_lock(&serial_lock);
+  rlx_status status = s->run(&f->ctxs[t]);
+  if (serial) pthread_mutex_unlock(&serial_lock);
+  return status;
+}
+
+static rlx_status run_slowly(run_frame *f) {
+  run_state *rs = f->rs;
+  uint32_t debug = rs->session->debug.switches;
+  trace *tr = rs->session->trace;
+  for (int t = 0; t < f->stage->step_count; t++) {
+    if (cancelled(rs)) return step_failed(f, t, RLX_CANCELLED);
+    int64_t begin = clock_ns();
+    rlx_status status = run_one(f, t);
+    int64_t end = clock_ns();
+    if (status == RLX_OK && !rs->failure.taken && (debug & DEBUG_CHECK)) status = check_step(f, t);
+    if (status != RLX_OK || rs->failure.taken) return step_failed(f, t, status);
+    const op_entry *op = f->stage->steps[t].from->node->op;
+    if ((debug & DEBUG_DISPATCH) || ((debug & DEBUG_CUSTOM) && !op->builtin)) log_step(f, t, end - begin);
+    if (tr) trace_step(tr, &f->stage->steps[t], begin, end);
+    rs->steps_done++;
+    if (rs->options && rs->options->progress)
+      rs->options->progress(rs->options->progress_user, rs->steps_done, f->stage->step_count);
+  }
+  return RLX_OK;
+}
+
+rlx_status steps_run(run_frame *f) {
+  const stage *s = f->stage;
+  run_state *rs = f->rs;
+  for (int i = 0; i < s->patch_count; i++) f->operands[s->patches[i].operand].data = f->slots[s->patches[i].slot].data;
+  for (int i = 0; i < s->dynamic_count; i++) f->slots[s->dynamic_slots[i]] = (rlx_operand){0};
+  for (int i = 0; i < s->reset_count; i++) f->operands[s->resets[i]].data = NULL;
+  (void)status_fail(RLX_OK, "%s", "");
+  bool slow = f->serial || rs->session->debug.switches || rs->session->trace || (rs->options && rs->options->progress);
+  if (slow) {
+    RLX_TRY(run_slowly(f));
+  } else {
+    const step *steps = s->steps;
+    rlx_ctx *ctxs = f->ctxs;
+    const int *failed = &rs->failure.taken;
+    for (int t = 0; t < s->step_count; t++) {
+      rlx_status status = steps[t].run(&ctxs[t]);
+      if (__builtin_expect(status != RLX_OK || *(const volatile int *)failed, 0)) return step_failed(f, t, status);
+      if (__builtin_expect(cancelled(rs), 0)) return step_failed(f, t, RLX_CANCELLED);
+    }
+  }
+  for (int t = 0; t < s->step_count && s->dynamic_count; t++)
+    if (s->steps[t].dynamic) {
+      rlx_status status = check_sizes_said(f, t);
+      if (status != RLX_OK) return step_failed(f, t, status);
+    }
+  for (int i = 0; i < s->export_count; i++) {
+    uint32_t slot = s->exports[i];
+    if (!s->facts[slot].dynamic) f->slots[slot].data = (char *)f->base + s->facts[slot].where.offset;
+  }
+  return RLX_OK;
+}
+
+/* ---- outputs of data-dependent size ------------------------------------------------------- */
+
+static int dynamic_index(const stage *s, uint32_t slot) {
+  for (int i = 0; i < s->dynamic_count; i++)
+    if (s->dynamic_slots[i] == slot) return i;
+  return -1;
+}
+
+static bool same_dims(const rlx_operand *o, int rank, const int64_t *dims) {
+  return o->rank == rank && (rank == 0 || memcmp(o->dims, dims, (size_t)rank * sizeof *dims) == 0);
+}
+
+static rlx_status dynamic_memory(run_frame *f, uint32_t slot, int rank, const int64_t *dims, rlx_operand *o) {
+  const fact *fa = &f->stage->facts[slot];
+  int64_t count = shape_count(rank, dims), bytes = rlx_dtype_bytes(fa->type.dtype, count);
+  if (rank < 0 || rank > RLX_MAX_RANK || bytes < 0) return RLX_FAIL(INVALID, "output of rank %d has impossible dims", rank);
+  int index = dynamic_index(f->stage, slot);
+  if (rank) memcpy(f->dims[index], dims, (size_t)rank * sizeof *dims);
+  *o = (rlx_operand){.dims = f->dims[index], .count = count, .bytes = bytes, .dtype = fa->type.dtype, .rank = rank};
+  if (fa->where.kind == PLACE_ARENA) {
+    if (bytes > fa->where.bytes)
+      return RLX_FAIL(KERNEL, "output has %lld bytes, its output_bound said %lld", (long long)bytes, (long long)fa->where.bytes);
+    o->data = (char *)f->base + fa->where.offset;
+    return RLX_OK;
+  }
+  rlx_tensor *t;
+  RLX_TRY(session_charge(f->rs->session, bytes));
+  rlx_status status = tensor_alloc(fa->type.dtype, rank, dims, &t);
+  if (status == RLX_OK && !vector_push(&f->rs->dynamic, t)) {
+    rlx_tensor_destroy(t);
+    status = status_no_memory(sizeof t);
+  }
+  if (status != RLX_OK) {
+    (void)session_charge(f->rs->session, -bytes);
+    return status;
+  }
+  o->data = t->data;
+  return RLX_OK;
+}
+
+void *exec_output_shape(rlx_ctx *ctx, int output, int rank, const int64_t *dims) {
+  run_exec *e = ctx->executor;
+  run_frame *f = e->frame;
+  const program_node *n = f->stage->steps[ctx->flags].from;
+  if (output < 0 || output >= n->node->output_count || n->outputs[output] == NO_SLOT) {
+    (void)rlx_fail(ctx, RLX_INVALID, "rlx_output_shape: output %d is not wanted", output);
+    return NULL;
+  }
+  uint32_t slot = n->outputs[output];
+  if (!f->stage->facts[slot].dynamic) {
+    if (same_dims(&ctx->outputs[output], rank, dims)) return ctx->outputs[output].data;
+    (void)rlx_fail(ctx, RLX_KERNEL, "output %d has other dims than shape inference said", output);
+    return NULL;
+  }
+  rlx_status status = dynamic_memory(f, slot, rank, dims, &f->slots[slot]);
+  if (status != RLX_OK) {
+    f->slots[slot] = (rlx_operand){0};
+    (void)rlx_fail(ctx, status, "%s", rlx_error_message());
+    return NULL;
+  }
+  ctx->outputs[output] = f->slots[slot];
+  return f->slots[slot].data;
+}
+
+/* ---- subgraphs ---------------------------------------------------------------------------- */
+
+size_t exec_mark(rlx_ctx *ctx) { return ((run_exec *)ctx->executor)->rs->dynamic.count; }
+
+/* What the caller has taken as its own outputs since (exec_output_shape) stays. */
+static bool in_slots(const run_frame *f, const rlx_tensor *t) {
+  for (int i = 0; i < f->stage->dynamic_count; i++)
+    if (f->slots[f->stage->dynamic_slots[i]].data == t->data) return true;
+  return false;
+}
+
+void exec_release(rlx_ctx *ctx, size_t mark) {
+  run_exec *e = ctx->executor;
+  run_state *rs = e->rs;
+  size_t kept = mark;
+  for (size_t i = mark; i < rs->dynamic.count; i++) {
+    rlx_tensor *t = rs->dynamic.data[i];
+    if (in_slots(e->frame, t)) {
+      rs->dynamic.data[kept++] = t;
+      continue;
+    }
+    (void)session_charge(rs->session, -(int64_t)t->bytes);
+    rlx_tensor_destroy(t);
+  }
+  rs->dynamic.count = kept;
+}
+
+typedef struct call_memory {
+  program_input *inputs;
+  program_output *outputs;
+  rlx_tensor **tensors;
+} call_memory;
+
+/* The subgraph was built for the types it declares. */
+static rlx_status check_argument(const rlx_value *v, const rlx_operand *o) {
+  char a[300], b[300];
+  rlx_type is;
+  type_set(&is, o->dtype, o->rank, o->dims);
+  bool fits = v->type.dtype == o->dtype && (v->type.rank < 0 || v->type.rank == o->rank);
+  for (int d = 0; fits && d < v->type.rank; d++) fits = v->type.dims[d] < 0 || v->type.dims[d] == o->dims[d];
+  if (fits) return RLX_OK;
+  return RLX_FAIL(INVALID, "subgraph input '%s' is %s, given %s", v->name, type_text(&v->type, a, sizeof a), type_text(&is, b, sizeof b));
+}
+
+static rlx_status call_program(run_frame *f, const rlx_ctx *ctx, int index, const rlx_operand *inputs, call_memory *m) {
+  const program_node *n = f->stage->steps[ctx->flags].from;
+  const program *child = n->children[index];
+  size_t own = child->graph->inputs.count;
+  for (size_t i = 0; i < own; i++) {
+    RLX_TRY(check_argument(child->graph->inputs.data[i], &inputs[i]));
+    m->inputs[i].operand = inputs[i];
+  }
+  for (size_t i = 0; i < child->captures.count; i++)
+    m->inputs[own + i].operand = ctx->inputs[n->child_captures[index][i]];
+  return program_run(f->rs, child, m->inputs, m->outputs, NULL);
+}
+
+rlx_status exec_call(rlx_ctx *ctx, int index, const rlx_operand *inputs, int input_count, rlx_operand *outputs,
+                     int output_count) {
+  run_exec *e = ctx->executor;
+  run_frame *f = e->frame;
+  const program_node *n = f->stage->steps[ctx->flags].from;
+  if (index < 0 || index >= n->child_count) return rlx_fail(ctx, RLX_INTERNAL, "no subgraph %d", index);
+  const rlx_graph *g = n->children[index]->graph;
+  if ((size_t)input_count != g->inputs.count || (size_t)output_count != g->outputs.count)
+    return rlx_fail(ctx, RLX_INVALID, "subgraph '%s' has %zu inputs and %zu outputs, not %d and %d", g->name, g->inputs.count,
+                    g->outputs.count, input_count, output_count);
+  size_t ins = (size_t)input_count + n->children[index]->captures.count, outs = (size_t)output_count;
+  rlx_type *must = mem_array(outs, sizeof *must);
+  call_memory m = {mem_array(ins, sizeof *m.inputs), mem_array(outs, sizeof *m.outputs), mem_array(outs, sizeof *m.tensors)};
+  rlx_status status = must && m.inputs && m.outputs && m.tensors ? RLX_OK : status_no_memory(ins);
+  for (size_t i = 0; i < outs && status == RLX_OK; i++) {
+    m.outputs[i] = (program_output){.data = outputs[i].data, .must = &must[i], .tensor = &m.tensors[i]};
+    if (outputs[i].data) type_set(&must[i], outputs[i].dtype, outputs[i].rank, outputs[i].dims);
+  }
+  if (status == RLX_OK) status = call_program(f, ctx, index, inputs, &m);
+  for (size_t i = 0; i < outs && m.tensors; i++) {
+    if (!m.tensors[i]) continue;
+    if (status == RLX_OK && !vector_push(&f->rs->dynamic, m.tensors[i])) status = status_no_memory(1);
+    if (status != RLX_OK)
+      rlx_tensor_destroy(m.tensors[i]);
+    else
+      (void)session_charge(f->rs->session, (int64_t)m.tensors[i]->bytes);
+  }
+  for (size_t i = 0; i < outs && status == RLX_OK; i++) outputs[i] = m.outputs[i].result;
+  mem_free(must);
+  mem_free(m.inputs);
+  mem_free(m.outputs);
+  mem_free(m.tensors);
+  if (status != RLX_OK && !f->rs->failure.taken) (void)rlx_fail(ctx, status, "%s", rlx_error_message());
+  return status;
+}

@@ -1,0 +1,279 @@
+/* session.c — making a session: a graph compiled for a device. */
+#include "runtime/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/parallel.h"
+#include "ir/shape.h"
+#include "pass/pass.h"
+#include "plan/report.h"
+
+enum { CACHE_BYTES = 256 << 20 };
+
+/* ---- options ------------------------------------------------------------------------------ */
+
+static rlx_status copy_text(rlx_session *s, const char **word) {
+  if (!*word) return RLX_OK;
+  *word = arena_strdup(&s->memory, *word);
+  return *word ? RLX_OK : status_no_memory(1);
+}
+
+static rlx_status copy_options(rlx_session *s, const rlx_session_options *given) {
+  rlx_session_options *o = &s->options;
+  if (given) {
+    if (given->struct_size < sizeof(uint32_t) || given->struct_size > 4096)
+      return RLX_FAIL(INVALID, "session options: struct_size is not set");
+    memcpy(o, given, given->struct_size < sizeof *o ? given->struct_size : sizeof *o);
+  }
+  o->struct_size = sizeof *o;
+  if (o->threads < 0 || o->max_concurrent_runs < 0 || o->max_concurrent_runs > 4096 || o->memory_limit < 0)
+    return RLX_FAIL(INVALID, "session options: a negative or absurd count");
+  RLX_TRY(copy_text(s, &o->device));
+  RLX_TRY(copy_text(s, &o->disable_passes));
+  RLX_TRY(copy_text(s, &o->debug));
+  rlx_pin *pins = arena_copy(&s->memory, o->pins, (size_t)o->pin_count * sizeof *pins);
+  rlx_policy_exception *exceptions = arena_copy(&s->memory, o->exceptions, (size_t)o->exception_count * sizeof *exceptions);
+  if (!pins || !exceptions) return status_no_memory(1);
+  for (int i = 0; i < o->pin_count; i++) {
+    RLX_TRY(copy_text(s, &pins[i].node));
+    RLX_TRY(copy_text(s, &pins[i].op));
+    RLX_TRY(copy_text(s, &pins[i].kernel));
+  }
+  for (int i = 0; i < o->exception_count; i++) {
+    RLX_TRY(copy_text(s, &exceptions[i].node));
+    RLX_TRY(copy_text(s, &exceptions[i].op));
+  }
+  o->pins = pins;
+  o->exceptions = exceptions;
+  return RLX_OK;
+}
+
+static rlx_status read_policy(rlx_session *s) {
+  static const char *const names[] = {"allow", "warn", "budget", "forbid"};
+  const char *word = option_get(OPTION_FALLBACK);
+  if (!word || !*word) return RLX_OK;
+  for (int i = 0; i < 4; i++)
+    if (strcmp(word, names[i]) == 0) {
+      s->options.policy = (rlx_policy)i;
+      return RLX_OK;
+    }
+  return RLX_FAIL(INVALID, "RLX_FALLBACK: '%s' is no policy", word);
+}
+
+static rlx_status read_threads(rlx_session *s) {
+  s->threads = s->options.threads;
+  const char *word = option_get(OPTION_THREADS);
+  if (!s->threads && word && *word) {
+    char *end;
+    long n = strtol(word, &end, 10);
+    if (*end || n < 1 || n > 1024) return RLX_FAIL(INVALID, "RLX_THREADS: '%s' is no number of threads", word);
+    s->threads = (int)n;
+  }
+  if (!s->threads) s->threads = parallel_cores();
+  return RLX_OK;
+}
+
+static rlx_status set_up(rlx_session *s, const rlx_session_options *given) {
+  RLX_TRY(copy_options(s, given));
+  RLX_TRY(debug_options_parse(s->options.debug, &s->debug));
+  RLX_TRY(read_policy(s));
+  RLX_TRY(read_threads(s));
+  const backend *b;
+  int index;
+  RLX_TRY(backend_find(s->options.device, &b, &index));
+  s->target = (target){b->name, b->kernels, b->gpu, s->options.registry, &s->options};
+  RLX_TRY(cache_create(CACHE_BYTES, &s->cache));
+  RLX_TRY(packed_set_create(&s->packed));
+  s->state_count = s->options.max_concurrent_runs ? s->options.max_concurrent_runs : parallel_cores();
+  s->states = mem_array((size_t)s->state_count, sizeof *s->states);
+  if (!s->states) return status_no_memory((size_t)s->state_count * sizeof *s->states);
+  for (int i = 0; i < s->state_count; i++) {
+    s->states[i].session = s;
+    s->states[i].index = i;
+  }
+  s->bind = (bind_context){.packed = s->packed, .cache = s->cache, .threads = s->threads, .run_states = s->state_count,
+                           .debug = s->debug, .bind_ns = &s->bind_ns, .prepare_ns = &s->prepare_ns, .binds = &s->binds};
+  return RLX_OK;
+}
+
+/* ---- building ----------------------------------------------------------------------------- */
+
+static void build_finish(build *b) {
+  program_destroy(b->root);
+  if (b->graph) selection_release(b->graph);
+  rlx_graph_destroy(b->graph);
+  mem_free(b->ranks);
+}
+
+/* Graph → program: the whole of compilation on one page. */
+static rlx_status compile(rlx_session *s, const int32_t *ranks, build *out) {
+  RLX_TRY(graph_clone(s->source, &out->graph));
+  for (size_t i = 0; i < out->graph->inputs.count; i++) {
+    rlx_type *t = &out->graph->inputs.data[i]->type;
+    if (t->rank >= 0 || ranks[i] < 0) continue;
+    t->rank = ranks[i];
+    for (int d = 0; d < t->rank; d++) t->dims[d] = RLX_UNKNOWN;
+  }
+  RLX_TRY(passes_run(out->graph, &s->target, s->options.disable_passes, &s->debug));
+  return program_create(out->graph, &out->root);
+}
+
+static rlx_status make_build(rlx_session *s, const int32_t *ranks) {
+  size_t bytes = s->source->inputs.count * sizeof *ranks;
+  build b = {.ranks = mem_alloc(bytes)};
+  if (!b.ranks) return status_no_memory(bytes);
+  if (bytes) memcpy(b.ranks, ranks, bytes);
+  int64_t begin = clock_ns();
+  rlx_status status = compile(s, ranks, &b);
+  if (status == RLX_OK && !vector_push(&s->builds, b)) status = status_no_memory(sizeof b);
+  if (status != RLX_OK) {
+    char kept[STATUS_TEXT_BYTES];
+    status_save(kept);
+    build_finish(&b);
+    status_restore(kept);
+    return status;
+  }
+  s->builds_made++;
+  if (s->debug.switches & DEBUG_TIME) log_line(RLX_LOG_DEBUG, "build: %lld us", (long long)(clock_ns() - begin) / 1000);
+  return RLX_OK;
+}
+
+rlx_status build_for(rlx_session *s, const int32_t *ranks, build *out) {
+  if (s->fixed_ranks) {
+    *out = s->builds.data[0];
+    return RLX_OK;
+  }
+  pthread_mutex_lock(&s->lock);
+  size_t bytes = s->source->inputs.count * sizeof *ranks, i = 0;
+  while (i < s->builds.count && bytes && memcmp(s->builds.data[i].ranks, ranks, bytes) != 0) i++;
+  rlx_status status = i < s->builds.count ? RLX_OK : make_build(s, ranks);
+  if (status == RLX_OK) *out = s->builds.data[i];
+  pthread_mutex_unlock(&s->lock);
+  return status;
+}
+
+static rlx_status first_build(rlx_session *s) {
+  size_t count = s->source->inputs.count;
+  int32_t *ranks = mem_array(count, sizeof *ranks);
+  if (!ranks) return status_no_memory(count * sizeof *ranks);
+  s->fixed_ranks = true;
+  for (size_t i = 0; i < count; i++) {
+    ranks[i] = s->source->inputs.data[i]->type.rank;
+    s->fixed_ranks &= ranks[i] >= 0;
+  }
+  rlx_status status = make_build(s, ranks);
+  mem_free(ranks);
+  return status;
+}
+
+/* Binds at once where every extent is declared: weights are packed now, not in the first run. */
+static rlx_status bind_ahead(rlx_session *s) {
+  const build *b = &s->builds.data[0];
+  size_t count = b->graph->inputs.count;
+  for (size_t i = 0; i < count; i++)
+    if (!type_is_concrete(&b->graph->inputs.data[i]->type)) return RLX_OK;
+  return run_bind_ahead(s, b);
+}
+
+rlx_status rlx_session_create(const rlx_graph *g, const rlx_session_options *options, rlx_session **out) {
+  if (!g) return RLX_FAIL(INVALID, "session: no graph");
+  rlx_session *s = mem_zalloc(sizeof *s);
+  if (!s) return status_no_memory(sizeof *s);
+  pthread_mutex_init(&s->lock, NULL);
+  pthread_mutex_init(&s->pool_lock, NULL);
+  pthread_cond_init(&s->pool_free, NULL);
+  rlx_status status = set_up(s, options);
+  if (status == RLX_OK) status = graph_clone(g, &s->source);
+  int before = parallel_enter(s->threads ? s->threads : 1);
+  if (status == RLX_OK) status = first_build(s);
+  if (status == RLX_OK) status = bind_ahead(s);
+  parallel_leave(before);
+  if (status != RLX_OK) {
+    char kept[STATUS_TEXT_BYTES];
+    status_save(kept);
+    session_free(s);
+    status_restore(kept);
+    return status;
+  }
+  *out = s;
+  return RLX_OK;
+}
+
+void session_free(rlx_session *s) {
+  trace_close(s->trace);
+  for (size_t i = 0; i < s->builds.count; i++) build_finish(&s->builds.data[i]);
+  vector_finish(&s->builds);
+  for (int i = 0; s->states && i < s->state_count; i++) run_state_finish(&s->states[i]);
+  mem_free(s->states);
+  packed_set_destroy(s->packed);
+  cache_destroy(s->cache);
+  rlx_graph_destroy(s->source);
+  pthread_mutex_destroy(&s->lock);
+  pthread_mutex_destroy(&s->pool_lock);
+  pthread_cond_destroy(&s->pool_free);
+  arena_finish(&s->memory);
+  mem_free(s);
+}
+
+void rlx_session_destroy(rlx_session *s) {
+  if (s) session_free(s);
+}
+
+/* ---- looking ------------------------------------------------------------------------------ */
+
+int rlx_session_input_count(const rlx_session *s) { return (int)s->source->inputs.count; }
+int rlx_session_output_count(const rlx_session *s) { return (int)s->source->outputs.count; }
+
+rlx_status rlx_session_input(const rlx_session *s, int i, rlx_port_info *info) {
+  if (i < 0 || i >= rlx_session_input_count(s)) return RLX_FAIL(NOT_FOUND, "input %d of %d", i, rlx_session_input_count(s));
+  const rlx_value *v = s->source->inputs.data[i];
+  *info = (rlx_port_info){v->name, v->type, v->symbols};
+  return RLX_OK;
+}
+
+rlx_status rlx_session_output(const rlx_session *s, int i, rlx_port_info *info) {
+  if (i < 0 || i >= rlx_session_output_count(s)) return RLX_FAIL(NOT_FOUND, "output %d of %d", i, rlx_session_output_count(s));
+  const graph_output *o = &s->source->outputs.data[i];
+  const rlx_graph *built = s->builds.data[0].graph;
+  *info = (rlx_port_info){o->name, built->outputs.data[i].value->type, o->value->symbols};
+  return RLX_OK;
+}
+
+void rlx_session_get_stats(const rlx_session *s, rlx_session_stats *stats) {
+  rlx_session_stats now = {
+      .struct_size = sizeof now,
+      .builds = s->builds_made,
+      .binds = __atomic_load_n(&s->binds, __ATOMIC_RELAXED),
+      .bind_hits = __atomic_load_n(&s->bind_hits, __ATOMIC_RELAXED),
+      .bind_ns = __atomic_load_n(&s->bind_ns, __ATOMIC_RELAXED),
+      .prepare_ns = __atomic_load_n(&s->prepare_ns, __ATOMIC_RELAXED),
+      .runs = __atomic_load_n(&s->runs, __ATOMIC_RELAXED),
+      .steps = __atomic_load_n(&s->last_steps, __ATOMIC_RELAXED),
+      .packed_bytes = packed_set_bytes(s->packed),
+      .run_bytes = __atomic_load_n(&s->run_bytes, __ATOMIC_RELAXED),
+  };
+  uint32_t size = stats->struct_size < sizeof now ? stats->struct_size : (uint32_t)sizeof now;
+  if (size < sizeof(uint32_t)) return;
+  now.struct_size = stats->struct_size;
+  memcpy(stats, &now, size);
+}
+
+rlx_status rlx_report(const rlx_session *s, rlx_report_format format, char **out) {
+  text t = {0};
+  rlx_session_stats stats = {.struct_size = sizeof stats};
+  rlx_session_get_stats(s, &stats);
+  report_input in = {s->builds.data[0].graph, s->target.device, s->options.policy, &stats,
+                     option_get(OPTION_FALLBACK) != NULL};
+  rlx_status status = report_write(&in, format, &t);
+  char *taken = text_take(&t);
+  if (status == RLX_OK && !taken) status = status_no_memory(1);
+  if (status == RLX_OK)
+    *out = taken;
+  else
+    mem_free(taken);
+  return status;
+}

@@ -1,0 +1,136 @@
+/* session.h — the inside of sessions, run states and bindings. */
+#ifndef RUNTIME_SESSION_H
+#define RUNTIME_SESSION_H
+
+#include <pthread.h>
+
+#include "base/cache.h"
+#include "ir/failure.h"
+#include "plan/program.h"
+
+typedef struct run_state run_state;
+typedef struct run_frame run_frame;
+typedef struct trace trace;
+
+/* A graph built for given ranks of its inputs (phase 1). Immutable; owned by the session. */
+typedef struct build {
+  int32_t *ranks; /* per graph input */
+  rlx_graph *graph;
+  program *root;
+} build;
+
+/* Immutable but for what the locks guard. */
+struct rlx_session {
+  arena memory;
+  rlx_session_options options; /* strings and lists in the arena */
+  target target;
+  debug_options debug;
+  rlx_graph *source;       /* what builds are made from */
+  bool fixed_ranks;        /* every input's rank is declared: builds.data[0] serves all */
+  pthread_mutex_t lock;    /* builds, stage sets, binding */
+  VECTOR(build) builds;
+  cache *cache;
+  packed_set *packed;
+  bind_context bind;
+  int threads;
+  run_state *states;
+  int state_count;
+  pthread_mutex_t pool_lock; /* waiting for a run state */
+  pthread_cond_t pool_free;
+  int waiting;
+  int64_t run_bytes; /* atomic: memory of all run states */
+  int64_t builds_made, binds, bind_ns, prepare_ns, bind_hits, runs, last_steps; /* atomic */
+  trace *trace;
+};
+
+/* Memory of one level of a run: a stage, nested programs counting on. */
+typedef struct run_buffer {
+  void *data;
+  int64_t bytes;
+} run_buffer;
+
+/* One of the session's concurrent runs; claimed by one thread at a time. */
+struct run_state {
+  rlx_session *session;
+  int index;
+  int busy; /* atomic */
+  failure failure;
+  VECTOR(run_buffer) buffers;
+  int level;
+  VECTOR(rlx_tensor *) dynamic; /* results of data-dependent size, until the run ends */
+  VECTOR(uint8_t) key;          /* scratch */
+  const int *cancel;
+  const rlx_run_options *options;
+  int64_t steps_done; /* for progress */
+  int64_t steps_seen; /* of the program that ended last */
+};
+
+/* An output of a run of a program. */
+typedef struct program_output {
+  void *data;          /* given memory, or NULL */
+  const rlx_type *must; /* with given memory: the type it has */
+  rlx_tensor **tensor; /* where the result goes when no memory is given: reused if nobody else holds it */
+  rlx_operand result;
+} program_output;
+
+rlx_status build_for(rlx_session *s, const int32_t *ranks, build *out);
+
+/* Runs p: finds or binds its stages, executes them. memo: the first stage of the last such run, kept and
+ * replaced (a reference); NULL for none. */
+rlx_status program_run(run_state *rs, const program *p, const program_input *inputs, program_output *outputs,
+                       stage **memo);
+
+/* Binds the first stage of a build whose inputs have declared extents, before anything runs. */
+rlx_status run_bind_ahead(rlx_session *s, const build *b);
+
+/* frame.c: the addresses of a stage in a run state. */
+rlx_status run_state_memory(run_state *rs, int level, int64_t bytes, void **base);
+rlx_status session_charge(rlx_session *s, int64_t bytes); /* against memory_limit; negative gives back */
+void run_state_finish(run_state *rs);
+
+/* pool.c */
+rlx_status run_state_claim(rlx_session *s, run_state **out);
+void run_state_return(run_state *rs);
+
+/* trace.c */
+void trace_step(trace *t, const step *s, int64_t begin_ns, int64_t end_ns);
+void trace_close(trace *t);
+
+/* Frees what a session holds; used by create's failure path too. */
+void session_free(rlx_session *s);
+
+/* A running program as ctx->executor sees it. */
+typedef struct run_exec {
+  executor_head head; /* first: see ir/failure.h */
+  run_state *rs;
+  run_frame *frame;
+} run_exec;
+
+struct run_frame {
+  frame head; /* first: plan/program.h */
+  stage *stage; /* borrowed: frames live in their stage */
+  run_state *rs;
+  void *memory; /* one block: everything below */
+  void *base;   /* run memory the addresses are for */
+  rlx_ctx *ctxs;
+  rlx_operand *operands;
+  rlx_operand *slots; /* by slot: where external values are; that of the program's first stage */
+  rlx_operand *own_slots;
+  int64_t (*dims)[RLX_MAX_RANK]; /* per dynamic slot of this stage */
+  bool serial;  /* a kernel that is not thread-safe is among the steps */
+  run_exec exec;
+};
+
+rlx_status frame_get(run_state *rs, stage *s, run_frame *first, run_frame **out);
+void *exec_output_shape(rlx_ctx *ctx, int output, int rank, const int64_t *dims);
+rlx_status exec_call(rlx_ctx *ctx, int index, const rlx_operand *inputs, int input_count, rlx_operand *outputs,
+                     int output_count);
+size_t exec_mark(rlx_ctx *ctx);
+void exec_release(rlx_ctx *ctx, size_t mark);
+rlx_status steps_run(run_frame *f);
+
+struct rlx_cancel {
+  int set; /* atomic */
+};
+
+#endif
