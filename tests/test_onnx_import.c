@@ -283,6 +283,29 @@ static void test_subgraphs(void **state) {
            "node 'choose' (onnx.If): attribute 'then_branch': node 0 (onnx.Relu): input 0 is 'nothing'");
 }
 
+/* Outputs of a subgraph count by position, and may repeat; ops are called DOMAIN.NAME, so that a dot would mislead. */
+static void test_repeated_outputs(void **state) {
+  (void)state;
+  wire_writer g = {0}, branch = {0}, n = begin_node("Twice", "c", "a,b");
+  put_value(&branch, GRAPH_INPUT, "i", RLX_FLOAT, NULL);
+  put_node(&branch, "Abs", "i", "r");
+  put_value(&branch, GRAPH_OUTPUT, "r", RLX_FLOAT, NULL);
+  put_value(&branch, GRAPH_OUTPUT, "r", RLX_FLOAT, NULL);
+  put_graph_attr(&n, "body", &branch);
+  put_value(&g, GRAPH_INPUT, "c", RLX_FLOAT, "2");
+  wire_put_message(&g, GRAPH_NODE, &n);
+  wire_writer m = make_model(&g);
+  rlx_graph *graph = load_good(&m);
+  if (rlx_graph_validate(graph) != RLX_OK) fail_msg("%s", rlx_error_message());
+  const rlx_graph *body = node_subgraph(graph->nodes.data[0], 0);
+  assert_int_equal(body->outputs.count, 2);
+  assert_string_equal(body->nodes.data[1]->op_name, "onnx.Identity");
+  rlx_graph_destroy(graph);
+  put_node(&g, "a.b", "", "y");
+  m = make_model(&g);
+  load_bad(&m, RLX_INVALID, "op_type 'a.b' has a dot");
+}
+
 /* A name of a subgraph hides the one outside. */
 static void test_shadowing(void **state) {
   (void)state;
@@ -431,6 +454,7 @@ int main(void) {
       cmocka_unit_test(test_constants),
       cmocka_unit_test(test_attributes),
       cmocka_unit_test(test_subgraphs),
+      cmocka_unit_test(test_repeated_outputs),
       cmocka_unit_test(test_shadowing),
       cmocka_unit_test(test_types),
       cmocka_unit_test(test_opsets),

@@ -92,6 +92,13 @@ static rlx_status put_model(exporter *e, wire_writer *w, const rlx_graph *g) {
   return w->failed ? status_no_memory(w->size) : RLX_OK;
 }
 
+rlx_status onnx_encode(const rlx_graph *g, wire_writer *w) {
+  exporter e = {0};
+  rlx_status status = put_model(&e, w, g);
+  exporter_finish(&e);
+  return status;
+}
+
 static rlx_status write_once(const rlx_graph *g, const char *path, const char *location, int64_t file_bytes,
                              bool *fits) {
   exporter e = {.external = location != NULL, .location = location};

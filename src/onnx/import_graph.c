@@ -97,6 +97,15 @@ static rlx_status apply_declarations(scope *s, const span_list *list) {
   return RLX_OK;
 }
 
+static rlx_status add_copy(scope *s, rlx_value *v, rlx_value **out) {
+  const char *name = graph_fresh_name(s->graph, v->name);
+  rlx_value *copy = name ? graph_value(s->graph, name) : NULL;
+  if (!copy) return status_no_memory(sizeof *copy);
+  copy->type = v->type;
+  *out = copy;
+  return scope_copy_value(s, v, copy);
+}
+
 /* An output is a value of this graph: of others, and of values given before in a subgraph, a copy is made. */
 static rlx_status add_output(scope *s, const declaration *d) {
   rlx_graph *g = s->graph;
@@ -105,18 +114,15 @@ static rlx_status add_output(scope *s, const declaration *d) {
   if (!v || v == &scope_absent) return RLX_FAIL(INVALID, "output '%.*s' is not defined", WIRE_TEXT(d->name));
   if (v->is_output && v->graph == g && !g->parent)
     return RLX_FAIL(INVALID, "output '%.*s' is listed twice", WIRE_TEXT(d->name));
-  if (v->graph != g || v->is_output) {
-    const char *name = graph_fresh_name(g, v->name);
-    rlx_value *copy = name ? graph_value(g, name) : NULL;
-    if (!copy) return status_no_memory(sizeof *copy);
-    copy->type = v->type;
-    RLX_TRY(scope_copy_value(s, v, copy));
-    v = copy;
-  }
-  graph_output output = {.value = v};
-  RLX_TRY(name_copy(&g->memory, d->name, &output.name));
   RLX_TRY(budget_take(&s->importer->source.budget, (int64_t)d->name.size + 32));
-  v->is_output = true;
+  graph_output output = {.value = v};
+  if (v->graph != g || v->is_output) {
+    RLX_TRY(add_copy(s, v, &output.value));
+    output.name = output.value->name;
+  } else {
+    RLX_TRY(name_copy(&g->memory, d->name, &output.name));
+  }
+  output.value->is_output = true;
   return vector_push(&g->outputs, output) ? RLX_OK : status_no_memory(sizeof output);
 }
 

@@ -143,6 +143,9 @@ static rlx_status add_node(scope *s, const node_parts *p, arena *scratch, const 
 }
 
 static rlx_status import_plain(scope *s, const node_parts *p) {
+  if (memchr(p->op_type.data, '.', p->op_type.size)) { /* ops are called DOMAIN.NAME: it would move into the domain */
+    return RLX_FAIL(INVALID, "op_type '%.*s' has a dot in it", WIRE_TEXT(p->op_type));
+  }
   arena scratch = {0};
   size_t count = 0;
   rlx_attr *attrs = arena_array(&scratch, p->attributes.count, sizeof *attrs);

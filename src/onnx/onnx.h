@@ -11,6 +11,10 @@ bool onnx_probe(const void *data, size_t size);
 rlx_status onnx_import(mapped_file *file, const char *folder, const rlx_registry *registry, int64_t memory_limit,
                        rlx_graph **out);
 
+/* The model's message, weights inside. It borrows the weights: the graph must outlive *w. */
+struct wire_writer;
+rlx_status onnx_encode(const rlx_graph *g, struct wire_writer *w);
+
 /* Largest ONNX file: protobuf reads no more. */
 #define ONNX_FILE_BYTES INT32_MAX
 /* Writes a graph as a model. If it would take more than `file_bytes`, weights go to PATH.data. */

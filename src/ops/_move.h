@@ -54,6 +54,11 @@ void move_bytes(rlx_ctx *ctx, void *to, const void *from, int64_t bytes);
 /* Sets count elements of `size` bytes to the one at `value`. */
 void move_fill(void *to, const void *value, int64_t count, size_t size);
 
+/* n elements of any dtype, from position to position; the two do not overlap. */
+void move_elements(rlx_dtype dtype, void *to, int64_t to_at, const void *from, int64_t from_at, int64_t n);
+/* Zeros, of strings empty ones. */
+void move_zero(rlx_operand *to);
+
 /* One element of 2, 4 or more bits at index i of packed data. */
 uint32_t bits_load(int bits, const void *data, int64_t i);
 void bits_store(int bits, void *data, int64_t i, uint32_t value);
