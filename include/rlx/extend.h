@@ -300,7 +300,8 @@ typedef struct rlx_kernel {
   int32_t in_place_count;
   const rlx_pair *aliases;  /* output shares memory with input, in every run */
   int32_t alias_count;
-  int32_t min_align;        /* bytes every operand must be aligned to; 0: that of its dtype */
+  int32_t min_align;        /* bytes every operand must be aligned to; 0: that of its dtype; 1: constants may
+                               lie at any address (a weight in its file): read them with memcpy */
   /* NULL: can run the node. Else why not, one short line. Sees dtypes, ranks, attributes, static dims. */
   const char *(*why_not)(const rlx_node *n);
   /* The same with extents, for kernels that answered rlx_depends_on_extents. */
