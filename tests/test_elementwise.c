@@ -266,12 +266,13 @@ static void test_kernels(void **state) {
   (void)state;
   static const rlx_dtype dtypes[] = {RLX_FLOAT, RLX_DOUBLE, RLX_FLOAT16, RLX_BFLOAT16, RLX_INT32,
                                      RLX_INT64, RLX_INT8,   RLX_UINT8,   RLX_UINT64,   RLX_BOOL};
-  static const int64_t shapes[][4] = {{2, 3, 4, 5}, {1, 1, 1, 1}, {3, 0, 2, 1}, {2, 7, 1, 700}, {1, 3, 200, 150}};
+  static const int64_t shapes[][4] = {{2, 3, 4, 5},   {1, 1, 1, 1},     {3, 0, 2, 1},
+                                      {2, 7, 1, 700}, {1, 3, 200, 150}, {2, 3, 90, 3}};
   random_state r = {7};
   for (int row = 0; row < EW_ROW_COUNT; row++) {
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
       if (!(ew_rows[row].types >> dtypes[d] & 1)) continue;
-      size_t count = dtypes[d] == RLX_FLOAT ? 5 : 3;
+      size_t count = dtypes[d] == RLX_FLOAT ? 6 : 3;
       for (size_t s = 0; s < count; s++) {
         int rank = (int)random_int(&r, s == 1 ? 0 : 2, 4);
         compare_row(&r, (ew_row)row, dtypes[d], shapes[s] + 4 - rank, rank, random_int(&r, 0, 1));

@@ -83,6 +83,11 @@ static void test_sum(void **unused) {
         0);
   /* A batch that is not known is the same where it comes from one input. */
   check(GRAPH("float[N,3,5,6] x", "float[...] y", CONV("a", "x") CONV("c", "x") " y = Add (c, a)\n"), 1, 1, 0);
+  check(GRAPH("float[N,3,H,W] x", "float[...] y", CONV("a", "x") CONV("c", "x") " d = Relu (c)\n y = Add (a, d)\n"), 1, 1,
+        1);
+  check(GRAPH("float[N,3,H,W] x", "float[...] y",
+              CONV("a", "x") " c = Conv <strides = [1, 2], pads = [1, 1, 1, 1]> (x, w, b)\n y = Add (a, c)\n"),
+        2, 0, 1);
   check(GRAPH("float[N,3,5,6] x, float[M,4,5,6] z", "float[...] y", CONV("a", "x") " y = Add (z, a)\n"), 1, 0, 1);
   /* Broadcasting is no sum of equals. */
   check(GRAPH("float[2,3,5,6] x, float[1,4,1,1] z", "float[...] y", CONV("a", "x") " y = Add (a, z)\n"), 1, 0, 1);

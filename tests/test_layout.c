@@ -119,13 +119,39 @@ static void test_shared(void **unused) {
         3, LAYOUT_BLOCK16, 1);
 }
 
-/* Broadcasting over channels is done in row-major; over one element it does not matter. */
+/* Operands that lie the same in all layouts, one element or one a channel, are used as they are; one that would have
+ * to be laid out otherwise than its dims say makes the sum row-major. */
 static void test_broadcast(void **unused) {
   (void)unused;
-  check(HEAD "g (float[1,16,4,4] x, float[1,16,1,1] s, float[1] t) => (float[...] y) {\n"
+  check(HEAD "g (float[1,16,4,4] x, float[16,4,1] s, float[1] t) => (float[...] y) {\n"
              " a = test.mix <maps = 16> (x)\n b = Mul (a, t)\n c = test.mix <maps = 16> (b)\n"
              " d = Mul (c, s)\n y = test.mix <maps = 16> (d)\n}",
         4, LAYOUT_BLOCK16, 1);
+  check(HEAD "g (float[2,16,4,4] x, float[16,1,1] p, float[1,1,4,4] q, float[1,16,4,4] r) => (float[...] y) {\n"
+             " a = test.mix <maps = 16> (x)\n b = Mul (p, a)\n c = Add (b, q)\n k = test.mix <maps = 16> (r)\n"
+             " d = Sum (c, k, p)\n e = Clip (d, , )\n y = test.mix <maps = 16> (e)\n}",
+        3, LAYOUT_BLOCK16, 1);
+  check(HEAD "g (float[2,24,4,4] x, float[2,24,1,1] p) => (float[...] y) {\n"
+             " a = test.mix <maps = 24> (x)\n b = Mul (p, a)\n y = test.mix <maps = 24> (b)\n}",
+        2, LAYOUT_CHANNELS_LAST, 1);
+  check(HEAD "g (float[N,16,H,W] x, float[N,16,H,1] p) => (float[...] y) {\n"
+             " a = test.mix <maps = 16> (x)\n b = test.mix <maps = 16> (p)\n c = Mul (a, b)\n"
+             " y = test.mix <maps = 16> (c)\n}",
+        3, LAYOUT_BLOCK16, 4);
+}
+
+/* Parts of channels are whole blocks, or rows of channels last. */
+static void test_concat(void **unused) {
+  (void)unused;
+  check(HEAD "g (float[2,16,4,4] x) => (float[...] y) {\n"
+             " a = test.mix <maps = 48> (x)\n b, c, d = Split <axis = 1> (a)\n e = Concat <axis = 1> (d, b, c, x)\n"
+             " f = Concat <axis = 2> (e, e)\n h = Concat <axis = 0> (f, f)\n y = test.mix <maps = 16> (h)\n}",
+        2, LAYOUT_BLOCK16, 1);
+  check(HEAD "g (float[2,12,4,4] x) => (float[...] y) {\n"
+             " a = test.mix <maps = 36> (x)\n b, c, d = Split <axis = 1> (a)\n e = Concat <axis = -3> (d, b, c, x)\n"
+             " f = Concat <axis = 3> (e, e)\n h = Concat <axis = 0> (f, f)\n p, q = Split <axis = 2> (h)\n"
+             " r = Add (p, q)\n y = test.mix <maps = 20> (r)\n}",
+        2, LAYOUT_CHANNELS_LAST, 1);
 }
 
 static void test_unknown_dims(void **unused) {
@@ -161,7 +187,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_chain),        cmocka_unit_test(test_agreement),    cmocka_unit_test(test_shared),
       cmocka_unit_test(test_broadcast),    cmocka_unit_test(test_unknown_dims), cmocka_unit_test(test_subgraph),
-      cmocka_unit_test(test_nothing_to_do),
+      cmocka_unit_test(test_nothing_to_do), cmocka_unit_test(test_concat),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

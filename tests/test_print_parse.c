@@ -309,6 +309,7 @@ static const bad_text bad_texts[] = {
     {"g (float x) => (\"\" = x) { }", "t:1:17: an output without a name"},
     {"g () => () { = a.b <c = g (\"\") => () { }> () }", "t:1:28: an input without a name"},
     {"g (float x) => (x, y = x, x) { }", "t:1:27: the output 'x' is given twice"},
+    {"g (float@x y) => () { }", "t:1:10: expected a layout, found 'x'"},
     {"g (float \"x", "string without an end"},
     {"g (float x) => () { y = Neg (x) ; }", "unexpected character: ;"},
     {"g (float \"\\q\") => () {}", "no such escape: \\q"},

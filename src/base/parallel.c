@@ -9,6 +9,16 @@ int parallel_cores(void) {
   return n < 1 ? 1 : n > 1024 ? 1024 : (int)n;
 }
 
+int parallel_enter(int threads) {
+  int before = omp_get_max_threads();
+  if (before != threads) omp_set_num_threads(threads);
+  return before;
+}
+
+void parallel_leave(int before) {
+  if (omp_get_max_threads() != before) omp_set_num_threads(before);
+}
+
 void parallel_for(int threads, int64_t n, int64_t grain,
                   void (*body)(void *arg, int64_t begin, int64_t end), void *arg) {
   if (n <= 0) return;

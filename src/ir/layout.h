@@ -19,6 +19,12 @@ enum {
 int64_t layout_block(uint32_t layout, int64_t channels);
 /* Whether a tensor of this type (dims may be unknown) can lie so. */
 bool layout_fits(uint32_t layout, const rlx_type *type);
+/* The dims in the order in which they lie, for code that works on row-major tensors of any rank. Returns their number:
+ * `rank`, or one more. A dim 1 of size 1 in a tensor that is broadcast to more channels stays 1. `out` has room for
+ * rank + 1. */
+int layout_physical(uint32_t layout, int rank, const int64_t *dims, int64_t *out);
+/* Where dim `axis` is among them: of blocked channels, the number of the block. */
+int layout_physical_axis(uint32_t layout, int rank, int axis);
 /* "row-major", "channels last", …; for reports. */
 const char *layout_name(uint32_t layout);
 

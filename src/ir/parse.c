@@ -35,6 +35,7 @@ static rlx_status make_value(rlx_graph *g, const lexer *at, const declaration *d
   rlx_value *v = graph_value(g, d->name);
   if (!v) return status_no_memory(sizeof *v);
   v->type = d->type;
+  v->layout = d->layout;
   *out = v;
   return set_symbols(v, d->symbols);
 }
@@ -154,7 +155,10 @@ static rlx_status bind_output(parser *p, rlx_graph *g, const output_port *o) {
     return lexer_fail(&o->at, RLX_INVALID, "output '%s' is %s, declared %s", d->name, rlx_dtype_name(v->type.dtype),
                       rlx_dtype_name(d->type.dtype));
   if (v->producer && v->graph == g) {
-    if (d->type.kind != RLX_KIND_TENSOR || d->type.dtype != RLX_UNDEFINED) v->type = d->type;
+    if (d->type.kind != RLX_KIND_TENSOR || d->type.dtype != RLX_UNDEFINED) {
+      v->type = d->type;
+      v->layout = d->layout;
+    }
     RLX_TRY(set_symbols(v, d->symbols));
   }
   rlx_graph_output(g, v, d->name);

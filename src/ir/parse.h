@@ -9,6 +9,7 @@
  * - "Op@13", "Op@newest": the node means that version of its domain, whatever opset_import says; an op name in quotes
  * is taken whole;
  * - "[name: "origin"]" before a node;
+ * - "float[1,8,4,4]@2 y": the value's layout, a number of the backend;
  * - "^x": the x of the graph around the one that has an x of its own (a "^" for each graph outwards);
  * - "y = x" among a graph's outputs: the output y is the value x;
  * - in strings \n, \t, \r, \xHH; attributes of opaque bytes, bytes"00ff"; lists of tensors, graphs and types;

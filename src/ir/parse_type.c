@@ -1,5 +1,6 @@
 /* parse_type.c — the parser's types, declarations and tensors. */
 #include <inttypes.h>
+#include <rlx/extend.h>
 #include <string.h>
 
 #include "ir/number.h"
@@ -135,13 +136,27 @@ rlx_status parser_type(parser *p, rlx_type *type, const char ***symbols) {
   return parse_dims(p, type, symbols);
 }
 
+/* "float[1,8,4,4]@2": the number of a layout after the type. */
+static rlx_status parse_laid_out_type(parser *p, declaration *out) {
+  RLX_TRY(parser_type(p, &out->type, &out->symbols));
+  if (!lexer_accept(&p->lex, "@")) return RLX_OK;
+  uint64_t layout;
+  const token *t = &p->lex.token;
+  if (t->kind != TOKEN_INT || !number_parse_uint(t->start, t->size, &layout) || layout >= RLX_SAME_LAYOUT)
+    return lexer_unexpected(&p->lex, "a layout");
+  out->layout = (uint32_t)layout;
+  lexer_next(&p->lex);
+  return RLX_OK;
+}
+
 rlx_status parser_declaration(parser *p, declaration *out) {
   lexer at = p->lex;
   bool typed = parser_at_type(p);
   type_unknown(&out->type, RLX_UNDEFINED);
   out->symbols = NULL;
+  out->layout = RLX_ROW_MAJOR;
   if (typed)
-    RLX_TRY(parser_type(p, &out->type, &out->symbols));
+    RLX_TRY(parse_laid_out_type(p, out));
   else if (p->lex.token.kind == TOKEN_NAME && at_name_or_dims(p->lex))
     return lexer_unexpected(&p->lex, "a type");
   RLX_TRY(parser_name(p, &out->name));

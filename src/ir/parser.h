@@ -17,7 +17,8 @@ typedef struct parser {
 /* "float[N,2] x": the name and what was said of its type. */
 typedef struct declaration {
   const char *name;
-  rlx_type type;        /* dtype UNDEFINED, rank unknown: nothing was said */
+  rlx_type type; /* dtype UNDEFINED, rank unknown: nothing was said */
+  uint32_t layout;
   const char **symbols; /* RLX_MAX_RANK entries in scratch, or NULL */
 } declaration;
 

@@ -50,6 +50,7 @@ static bool is_known(const rlx_type *t) {
 static void print_typed_name(printer *p, const rlx_value *v) {
   if (is_known(&v->type)) {
     type_print(&v->type, v->symbols, p->out);
+    if (v->layout) text_printf(p->out, "@%" PRIu32, v->layout);
     text_add(p->out, " ");
   }
   lexer_print_name(p->out, v->name);

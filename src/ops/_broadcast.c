@@ -25,11 +25,31 @@ static bool mergeable(const broadcast *b, int d, int64_t inner_dim, int inner) {
   return true;
 }
 
+/* Rows shorter than this are walked several at a time. */
+enum { SHORT_ROW = 64 };
+
+static void plan_groups(broadcast *b) {
+  b->group = 0;
+  b->group_still = b->group_expand = 0;
+  int last = b->rank - 1;
+  if (b->rank < 2 || b->dims[last] >= SHORT_ROW) return;
+  b->group = BROADCAST_TILE / b->dims[last];
+  for (int i = 0; i < b->inputs; i++) {
+    int64_t outer = b->strides[i][last - 1], inner = b->strides[i][last];
+    if (outer == 0 && inner == 0) {
+      b->group_still |= 1u << i;
+    } else if (inner == 0 || outer == 0) {
+      b->group_expand |= 1u << i;
+    }
+  }
+}
+
 void broadcast_plan(broadcast *b, broadcast_shape out, const broadcast_shape *in, int inputs) {
   b->inputs = inputs;
   b->rank = 0;
   b->count = 1;
   b->still = 0;
+  b->group = 0;
   int64_t full[BROADCAST_MAX_INPUTS][RLX_MAX_RANK];
   for (int i = 0; i < inputs; i++) input_strides(out, in[i], full[i]);
   /* Dims are kept from the last to the first while merging, then turned around. */
@@ -62,6 +82,7 @@ void broadcast_plan(broadcast *b, broadcast_shape out, const broadcast_shape *in
   for (int i = 0; i < inputs; i++) {
     if (b->strides[i][b->rank - 1] == 0) b->still |= 1u << i;
   }
+  if (b->count > 0) plan_groups(b);
 }
 
 void broadcast_seek(const broadcast *b, int64_t position, broadcast_cursor *at) {
@@ -86,6 +107,118 @@ void broadcast_next_row(const broadcast *b, broadcast_cursor *at) {
     at->index[d] = 0;
   }
 }
+
+/* ---- pieces ---- */
+
+void broadcast_walk_start(broadcast_walk *w, const broadcast *plan, const void *const *data, const size_t *sizes,
+                          broadcast_tile *tiles, int64_t longest) {
+  w->plan = plan;
+  w->data = data;
+  w->sizes = sizes;
+  w->tiles = tiles;
+  w->longest = longest;
+  for (int i = 0; i < plan->inputs; i++) w->spread[i] = -1;
+}
+
+void broadcast_walk_range(broadcast_walk *w, int64_t begin, int64_t end) {
+  w->at = begin;
+  w->end = end;
+  broadcast_seek(w->plan, begin, &w->cursor);
+}
+
+static const char *element(const broadcast_walk *w, int i, int64_t offset) {
+  return (const char *)w->data[i] + offset * (int64_t)w->sizes[i];
+}
+
+/* A whole or partial row. */
+static void row_piece(broadcast_walk *w, broadcast_piece *p) {
+  const broadcast *b = w->plan;
+  int64_t row = b->dims[b->rank - 1], n = row - w->cursor.column;
+  if (n > w->end - w->at) n = w->end - w->at;
+  if (n > w->longest) n = w->longest;
+  p->at = w->at;
+  p->count = n;
+  p->still = b->still;
+  for (int i = 0; i < b->inputs; i++) {
+    p->in[i] = element(w, i, w->cursor.offset[i] + (b->still >> i & 1 ? 0 : w->cursor.column));
+  }
+  w->at += n;
+  w->cursor.column += n;
+  if (w->cursor.column == row) broadcast_next_row(b, &w->cursor);
+}
+
+/* Each of `rows` elements, `step` apart, repeated along its row. */
+static void repeat_elements(size_t size, void *to, const void *from, int64_t step, int64_t rows, int64_t row) {
+  switch (size) {
+#define CASE(type)                                                                                                     \
+  case sizeof(type):                                                                                                   \
+    for (int64_t r = 0; r < rows; r++) {                                                                               \
+      for (int64_t i = 0; i < row; i++) ((type *)to)[r * row + i] = ((const type *)from)[r * step];                    \
+    }                                                                                                                  \
+    break;
+    CASE(uint8_t)
+    CASE(uint16_t)
+    CASE(uint32_t)
+    CASE(uint64_t)
+#undef CASE
+    default: break;
+  }
+}
+
+/* Input i as a tile of `rows` rows. A period is written once for as long as it stays the same. */
+static const void *spread(broadcast_walk *w, int i, int64_t rows) {
+  const broadcast *b = w->plan;
+  int last = b->rank - 1;
+  int64_t row = b->dims[last], offset = w->cursor.offset[i];
+  const char *from = element(w, i, offset);
+  size_t bytes = (size_t)row * w->sizes[i];
+  if (b->strides[i][last] == 0) {
+    repeat_elements(w->sizes[i], w->tiles[i], from, b->strides[i][last - 1], rows, row);
+  } else if (w->spread[i] != offset) {
+    for (int64_t r = 0; r < b->group; r++) memcpy(w->tiles[i] + (size_t)r * bytes, from, bytes);
+    w->spread[i] = offset;
+  }
+  return w->tiles[i];
+}
+
+static bool groups_fit(const broadcast_walk *w) {
+  const broadcast *b = w->plan;
+  if (b->group < 2 || w->cursor.column != 0 || w->end - w->at < 2 * b->dims[b->rank - 1]) return false;
+  for (int i = 0; i < b->inputs; i++) {
+    if ((b->group_expand >> i & 1) && w->sizes[i] > 8) return false;
+  }
+  return true;
+}
+
+static void group_piece(broadcast_walk *w, broadcast_piece *p) {
+  const broadcast *b = w->plan;
+  int outer = b->rank - 2;
+  int64_t row = b->dims[outer + 1], rows = b->dims[outer] - w->cursor.index[outer];
+  if (rows > b->group) rows = b->group;
+  if (rows > (w->end - w->at) / row) rows = (w->end - w->at) / row;
+  p->at = w->at;
+  p->count = rows * row;
+  p->still = b->group_still;
+  for (int i = 0; i < b->inputs; i++) {
+    p->in[i] = b->group_expand >> i & 1 ? spread(w, i, rows) : element(w, i, w->cursor.offset[i]);
+  }
+  w->at += p->count;
+  w->cursor.index[outer] += rows - 1;
+  for (int i = 0; i < b->inputs; i++) w->cursor.offset[i] += (rows - 1) * b->strides[i][outer];
+  broadcast_next_row(b, &w->cursor);
+}
+
+bool broadcast_walk_next(broadcast_walk *w, broadcast_piece *p) {
+  if (w->at >= w->end) return false;
+  if (groups_fit(w)) {
+    group_piece(w, p);
+  } else {
+    row_piece(w, p);
+  }
+  return true;
+}
+
+/* ---- shapes ---- */
 
 rlx_status broadcast_infer_shape(rlx_infer *ctx, int *rank, int64_t *dims) {
   *rank = 0;

@@ -33,4 +33,7 @@ rlx_status einsum_extents(const void *context, const einsum_dims *terms, const i
 /* Dims that the ellipsis of operand i stands for. */
 int einsum_ellipsis_rank(const einsum_term *t, int rank);
 
+/* One matrix product, where the equation is one; otherwise fails with UNSUPPORTED. */
+rlx_status einsum_lower(rlx_graph *g, const rlx_node *n, const einsum_equation *e, rlx_value **outputs);
+
 #endif

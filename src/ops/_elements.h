@@ -25,4 +25,8 @@ rlx_status reduction_parse(const void *context, rlx_string text, reduction *out)
 /* to[i] = to[i] (op) from[i] for n elements. UNSUPPORTED without a message for strings and complex. */
 rlx_status reduction_apply(reduction op, rlx_dtype dtype, void *to, const void *from, int64_t n);
 
+/* The evals; the output may lie on input 0. */
+rlx_status scatter_elements_run(rlx_ctx *ctx);
+rlx_status scatter_nd_run(rlx_ctx *ctx);
+
 #endif

@@ -127,49 +127,41 @@ int64_t ew_grain(ew_row row) { return 65536 / (ew_rows[row].cost + 1); }
 
 /* ---- running ---- */
 
-#define TILE 512
+enum { TILE = BROADCAST_TILE };
 
-static const void *element(const void *data, rlx_dtype dtype, int64_t i) {
-  return (const char *)data + i * (int64_t)dtype_size(dtype);
-}
-
-/* A piece of one row, at most TILE elements when anything is converted. */
-static void run_piece(const ew_call *c, const void *const data[3], void *out, const int64_t at[3], int64_t to,
-                      int64_t n) {
+/* A piece with conversions, at most TILE elements. */
+static void run_converted(const ew_call *c, const broadcast_piece *p, void *out) {
   double tiles[3][TILE], result[TILE]; /* room for any compute type */
   const void *in[3] = {NULL, NULL, NULL};
   for (int i = 0; i < c->inputs; i++) {
-    if (c->convert[i]) {
-      int64_t count = c->plan.still >> i & 1 ? 1 : n;
-      convert_run(c->in[i], data[i], at[i], c->compute, tiles[i], 0, count, &convert_default);
-      in[i] = tiles[i];
-    } else {
-      in[i] = element(data[i], c->in[i], at[i]);
-    }
+    in[i] = p->in[i];
+    if (!c->convert[i]) continue;
+    int64_t count = p->still >> i & 1 ? 1 : p->count;
+    convert_run(c->in[i], p->in[i], 0, c->compute, tiles[i], 0, count, &convert_default);
+    in[i] = tiles[i];
   }
-  if (c->convert_out) {
-    c->loop(in[0], in[1], in[2], result, n, c->plan.still, c->ab);
-    convert_run(c->result, result, 0, c->out, out, to, n, &convert_default);
-  } else {
-    c->loop(in[0], in[1], in[2], (void *)element(out, c->out, to), n, c->plan.still, c->ab);
-  }
+  void *to = c->convert_out ? (void *)result : out;
+  c->loop(in[0], in[1], in[2], to, p->count, p->still, c->ab);
+  if (c->convert_out) convert_run(c->result, result, 0, c->out, out, 0, p->count, &convert_default);
 }
 
 void ew_call_range(const ew_call *c, const void *const data[3], void *out, int64_t begin, int64_t end) {
   bool converts = c->convert_out || c->convert[0] || c->convert[1] || c->convert[2];
-  int64_t row = c->plan.dims[c->plan.rank - 1];
-  broadcast_cursor cursor;
-  broadcast_seek(&c->plan, begin, &cursor);
-  while (begin < end) {
-    int64_t n = row - cursor.column;
-    if (n > end - begin) n = end - begin;
-    if (converts && n > TILE) n = TILE;
-    int64_t at[3];
-    for (int i = 0; i < c->inputs; i++) at[i] = cursor.offset[i] + (c->plan.still >> i & 1 ? 0 : cursor.column);
-    run_piece(c, data, out, at, begin, n);
-    begin += n;
-    cursor.column += n;
-    if (cursor.column == row) broadcast_next_row(&c->plan, &cursor);
+  size_t sizes[3], size = dtype_size(c->out);
+  for (int i = 0; i < c->inputs; i++) sizes[i] = dtype_size(c->in[i]);
+  _Alignas(64) broadcast_tile tiles[3];
+  broadcast_walk walk;
+  broadcast_piece piece;
+  broadcast_walk_start(&walk, &c->plan, data, sizes, tiles, converts ? TILE : INT64_MAX);
+  broadcast_walk_range(&walk, begin, end);
+  while (broadcast_walk_next(&walk, &piece)) {
+    void *to = (char *)out + (size_t)piece.at * size;
+    if (converts) {
+      run_converted(c, &piece, to);
+    } else {
+      c->loop(piece.in[0], c->inputs > 1 ? piece.in[1] : NULL, c->inputs > 2 ? piece.in[2] : NULL, to, piece.count,
+              piece.still, c->ab);
+    }
   }
 }
 

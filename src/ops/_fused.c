@@ -182,11 +182,28 @@ static const char *check_step(const fused_program *p, fused_step *s, int defined
   return NULL;
 }
 
+/* The result must depend on every input: its shape does. */
+static const char *check_inputs(const fused_program *p) {
+  bool used[FUSED_MAX_INPUTS + FUSED_MAX_STEPS] = {false};
+  used[p->inputs + p->steps - 1] = true;
+  for (int i = p->steps - 1; i >= 0; i--) {
+    for (int k = 0; used[p->inputs + i] && k < p->step[i].arg_count; k++) {
+      if (p->step[i].args[k].reg >= 0) used[p->step[i].args[k].reg] = true;
+    }
+  }
+  for (int i = 0; i < p->inputs; i++) {
+    if (!used[i]) return rlx_reason("input %%%d has no part in the result", i);
+  }
+  return NULL;
+}
+
 const char *fused_check(fused_program *p) {
   for (int i = 0; i < p->steps; i++) {
     const char *wrong = check_step(p, &p->step[i], p->inputs + i);
     if (wrong) return wrong;
   }
+  const char *unused = check_inputs(p);
+  if (unused) return unused;
   return fused_slots(p) <= FUSED_MAX_SLOTS ? NULL : "too many intermediate results at a time";
 }
 
@@ -230,11 +247,10 @@ typedef struct run_step {
   double ab[2];
   rlx_dtype from, to; /* of a cast */
   int args;
-  int slot[3];        /* where an argument is: a slot; or its input is … */
-  int input[3];       /* … this one; or -1: the number */
-  uint64_t number[3]; /* in the step's type */
-  unsigned still;     /* operands of one element */
-  bool single;        /* all of them: the result is one element too */
+  int made[3];        /* the step that made an argument, -1: none; then it is … */
+  int input[3];       /* … this input, -1: none; then … */
+  uint64_t number[3]; /* … this number, in the step's type */
+  int slot[3];        /* where the result of step made[k] is */
   int to_slot;        /* -1: the output */
 } run_step;
 
@@ -255,33 +271,27 @@ static void store_number(rlx_dtype type, double number, uint64_t *out) {
   }
 }
 
-static void prepare_step(const fused_program *p, int i, const int *slots, bool *single, fused_run *r) {
+static void prepare_step(const fused_program *p, int i, const int *slots, fused_run *r) {
   const fused_step *s = &p->step[i];
   run_step *t = &r->step[i];
+  bool pick = s->row != FUSED_CAST && ew_rows[s->row].kind == EW_PICK;
   t->args = s->arg_count;
   memcpy(t->ab, s->ab, sizeof t->ab);
   t->to_slot = i == p->steps - 1 ? -1 : slots[i];
   t->from = s->type;
   t->to = s->result;
-  t->single = true;
   for (int k = 0; k < s->arg_count; k++) {
     int reg = s->args[k].reg;
-    bool pick = s->row != FUSED_CAST && ew_rows[s->row].kind == EW_PICK;
-    t->input[k] = t->slot[k] = -1;
-    bool one = true;
+    t->input[k] = t->made[k] = -1;
     if (reg < 0) {
       store_number(pick ? s->result : s->type, s->args[k].number, &t->number[k]);
     } else if (reg < p->inputs) {
       t->input[k] = reg;
-      one = r->plan.still >> reg & 1;
     } else {
-      t->slot[k] = slots[reg - p->inputs];
-      one = single[reg - p->inputs];
+      t->made[k] = reg - p->inputs;
+      t->slot[k] = slots[t->made[k]];
     }
-    if (one) t->still |= 1u << k;
-    t->single &= one;
   }
-  single[i] = t->single;
 }
 
 rlx_status fused_prepare(const fused_program *p, const ew_table *table, const rlx_operand *in, const rlx_operand *out,
@@ -299,11 +309,10 @@ rlx_status fused_prepare(const fused_program *p, const ew_table *table, const rl
   r->steps = p->steps;
   r->inputs = p->inputs;
   int slots[FUSED_MAX_STEPS], cost = 1;
-  bool single[FUSED_MAX_STEPS];
   assign_slots(p, slots);
   for (int i = 0; i < p->steps; i++) {
     const fused_step *s = &p->step[i];
-    prepare_step(p, i, slots, single, r);
+    prepare_step(p, i, slots, r);
     if (s->row == FUSED_CAST) continue;
     cost += ew_rows[s->row].cost;
     r->step[i].loop = table->types[s->type] ? table->types[s->type][s->row] : NULL;
@@ -317,21 +326,32 @@ rlx_status fused_prepare(const fused_program *p, const ew_table *table, const rl
   return RLX_OK;
 }
 
-/* One tile: every step over n elements; in[i] at the tile's first element. */
-static void run_tile(const fused_run *r, const char *const *in, char *out, int64_t n) {
+/* One tile: every step over the elements of a piece. */
+static void run_tile(const fused_run *r, const broadcast_piece *p, char *out) {
   _Alignas(64) char slots[FUSED_MAX_SLOTS][FUSED_TILE * 8];
+  bool single[FUSED_MAX_STEPS];
   for (int i = 0; i < r->steps; i++) {
     const run_step *s = &r->step[i];
     const void *args[3] = {NULL, NULL, NULL};
+    unsigned still = 0;
     for (int k = 0; k < s->args; k++) {
-      args[k] = s->slot[k] >= 0    ? (const void *)slots[s->slot[k]]
-                : s->input[k] >= 0 ? (const void *)in[s->input[k]]
-                                   : (const void *)&s->number[k];
+      bool one = true;
+      if (s->made[k] >= 0) {
+        args[k] = slots[s->slot[k]];
+        one = single[s->made[k]];
+      } else if (s->input[k] >= 0) {
+        args[k] = p->in[s->input[k]];
+        one = p->still >> s->input[k] & 1;
+      } else {
+        args[k] = &s->number[k];
+      }
+      still |= (unsigned)one << k;
     }
+    single[i] = still == (1u << s->args) - 1;
     void *to = s->to_slot < 0 ? (void *)out : slots[s->to_slot];
-    int64_t count = s->single ? 1 : n;
+    int64_t count = single[i] ? 1 : p->count;
     if (s->loop) {
-      s->loop(args[0], args[1], args[2], to, count, s->still, s->ab);
+      s->loop(args[0], args[1], args[2], to, count, still, s->ab);
     } else {
       convert_run(s->from, args[0], 0, s->to, to, 0, count, &convert_default);
     }
@@ -347,24 +367,14 @@ typedef struct fused_job {
 static void run_range(void *arg, int64_t begin, int64_t end) {
   const fused_job *job = arg;
   const fused_run *r = job->run;
-  const broadcast *plan = &r->plan;
-  int64_t row = plan->dims[plan->rank - 1];
-  broadcast_cursor cursor;
-  broadcast_seek(plan, begin, &cursor);
-  while (begin < end) {
-    int64_t n = row - cursor.column;
-    if (n > end - begin) n = end - begin;
-    if (n > FUSED_TILE) n = FUSED_TILE;
-    const char *in[FUSED_MAX_INPUTS];
-    for (int i = 0; i < r->inputs; i++) {
-      int64_t at = cursor.offset[i] + (plan->still >> i & 1 ? 0 : cursor.column);
-      in[i] = (const char *)job->in[i].data + (size_t)at * r->input_size[i];
-    }
-    run_tile(r, in, job->out + (size_t)begin * r->output_size, n);
-    begin += n;
-    cursor.column += n;
-    if (cursor.column == row) broadcast_next_row(plan, &cursor);
-  }
+  _Alignas(64) broadcast_tile tiles[FUSED_MAX_INPUTS];
+  const void *data[FUSED_MAX_INPUTS];
+  for (int i = 0; i < r->inputs; i++) data[i] = job->in[i].data;
+  broadcast_walk walk;
+  broadcast_piece piece;
+  broadcast_walk_start(&walk, &r->plan, data, r->input_size, tiles, FUSED_TILE);
+  broadcast_walk_range(&walk, begin, end);
+  while (broadcast_walk_next(&walk, &piece)) run_tile(r, &piece, job->out + (size_t)piece.at * r->output_size);
 }
 
 void fused_execute(rlx_ctx *ctx, const fused_run *run) {

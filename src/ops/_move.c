@@ -138,6 +138,21 @@ void move_fill(void *to, const void *value, int64_t count, size_t size) {
   }
 }
 
+void move_elements(rlx_dtype dtype, void *to, int64_t to_at, const void *from, int64_t from_at, int64_t n) {
+  int64_t size = (int64_t)dtype_size(dtype);
+  int bits = rlx_dtype_bits(dtype);
+  if (size && n > 0) memcpy((char *)to + to_at * size, (const char *)from + from_at * size, (size_t)(n * size));
+  for (int64_t i = 0; !size && i < n; i++) bits_store(bits, to, to_at + i, bits_load(bits, from, from_at + i));
+}
+
+void move_zero(rlx_operand *to) {
+  static const rlx_string no_text = {"", 0};
+  if (to->dtype == RLX_STRING)
+    move_fill(to->data, &no_text, to->count, sizeof no_text);
+  else if (to->bytes)
+    memset(to->data, 0, (size_t)to->bytes);
+}
+
 uint32_t bits_load(int bits, const void *data, int64_t i) {
   const uint8_t *p = data;
   int64_t bit = i * bits;

@@ -2,6 +2,8 @@
 #ifndef OPS_MOVE_H
 #define OPS_MOVE_H
 
+#include <string.h>
+
 #include <rlx/extend.h>
 
 #include "ir/dtype.h"
@@ -54,13 +56,25 @@ void move_bytes(rlx_ctx *ctx, void *to, const void *from, int64_t bytes);
 /* Sets count elements of `size` bytes to the one at `value`. */
 void move_fill(void *to, const void *value, int64_t count, size_t size);
 
+/* n elements of any dtype, from position to position; the two do not overlap. */
+void move_elements(rlx_dtype dtype, void *to, int64_t to_at, const void *from, int64_t from_at, int64_t n);
+/* Zeros, of strings empty ones. */
+void move_zero(rlx_operand *to);
+
 /* One element of 2, 4 or more bits at index i of packed data. */
 uint32_t bits_load(int bits, const void *data, int64_t i);
 void bits_store(int bits, void *data, int64_t i, uint32_t value);
 
-/* Element i of an int32 or int64 operand. */
+/* Element i of an int32 or int64 operand, at any address. */
 static inline int64_t index_load(const rlx_operand *o, int64_t i) {
-  return o->dtype == RLX_INT32 ? ((const int32_t *)o->data)[i] : ((const int64_t *)o->data)[i];
+  int32_t narrow;
+  int64_t wide;
+  if (o->dtype == RLX_INT32) {
+    memcpy(&narrow, (const char *)o->data + i * 4, sizeof narrow);
+    return narrow;
+  }
+  memcpy(&wide, (const char *)o->data + i * 8, sizeof wide);
+  return wide;
 }
 /* The same as an offset into an axis; -1 (recorded as a failure of ctx) if it is out of range. */
 int64_t index_checked(rlx_ctx *ctx, const rlx_operand *o, int64_t i, int64_t extent);

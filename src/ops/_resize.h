@@ -62,5 +62,7 @@ void resize_finish(resize_plan *plan);
 /* Bytes that resize_run needs as scratch for this element type. */
 int64_t resize_scratch(const resize_plan *plan, rlx_dtype dtype, int64_t in_count);
 rlx_status resize_run(rlx_ctx *ctx, const resize_plan *plan, void *scratch);
+/* Plans and runs. */
+rlx_status resize_eval(rlx_ctx *ctx);
 
 #endif

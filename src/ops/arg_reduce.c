@@ -144,17 +144,13 @@ X(BFLOAT16, uint16_t, float, f)
 
 typedef void (*arg_fn)(void *arg, int64_t begin, int64_t end);
 
-static arg_fn arg_of(rlx_dtype dtype) {
-  switch (dtype) {
-#define X(D, T, C, K)                                                                                                  \
-  case RLX_##D: return arg_##D;
+/* NULL: not for this dtype. */
+static const arg_fn arg_table[RLX_DTYPE_COUNT] = {
+#define X(D, T, C, K) [RLX_##D] = arg_##D,
 #include "ir/dtype.def"
-    X(FLOAT16, uint16_t, float, f)
-    X(BFLOAT16, uint16_t, float, f)
+    X(FLOAT16, uint16_t, float, f) X(BFLOAT16, uint16_t, float, f)
 #undef X
-    default: return NULL;
-  }
-}
+};
 
 static rlx_status arg_eval(rlx_ctx *ctx, bool least) {
   const arg_params *p = ctx->params;
@@ -163,7 +159,7 @@ static rlx_status arg_eval(rlx_ctx *ctx, bool least) {
   int64_t lines = ctx->outputs[0].count;
   arg_job job = {x->data, ctx->outputs[0].data, x->dims[axis], dims_product(x->dims, axis + 1, x->rank),
                  least,   p->select_last_index};
-  arg_fn fn = arg_of(x->dtype);
+  arg_fn fn = arg_table[x->dtype];
   if (!fn) return rlx_fail(ctx, RLX_UNSUPPORTED, "element type %s", rlx_dtype_name(x->dtype));
   if (lines == 0) return RLX_OK;
   if (job.n > INT32_MAX) return rlx_fail(ctx, RLX_UNSUPPORTED, "axis %d has %lld elements", axis, (long long)job.n);

@@ -1,15 +1,12 @@
 /* concat.c — Concat: tensors one after another along an axis. */
+#include "ops/concat.h"
+
 #include <stddef.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "ir/module.h"
 #include "ops/_move.h"
-
-typedef struct concat_params {
-  uint64_t given;
-  int64_t axis;
-} concat_params;
 
 static const rlx_attr_def concat_attrs[] = {
     {.name = "axis", .kind = RLX_ATTR_INT, .flags = RLX_REQUIRED, .offset = offsetof(concat_params, axis)}, {0}};

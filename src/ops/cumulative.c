@@ -55,17 +55,13 @@ X(BFLOAT16, uint16_t, float, f)
 
 typedef void (*line_fn)(const line *l);
 
-static line_fn line_of(rlx_dtype dtype) {
-  switch (dtype) {
-#define X(D, T, C, K)                                                                                                  \
-  case RLX_##D: return line_##D;
+/* NULL: not for this dtype. */
+static const line_fn line_table[RLX_DTYPE_COUNT] = {
+#define X(D, T, C, K) [RLX_##D] = line_##D,
 #include "ir/dtype.def"
-    X(FLOAT16, uint16_t, float, f)
-    X(BFLOAT16, uint16_t, float, f)
+    X(FLOAT16, uint16_t, float, f) X(BFLOAT16, uint16_t, float, f)
 #undef X
-    default: return NULL;
-  }
-}
+};
 
 typedef struct cumulative_job {
   line_fn fn;
@@ -98,7 +94,7 @@ static rlx_status cumulative_eval(rlx_ctx *ctx, bool product) {
   if (status != RLX_OK || x->count == 0) return status;
   line first = {
       .x = x->data, .y = ctx->outputs[0].data, .n = x->dims[axis], .exclusive = p->exclusive, .product = product};
-  cumulative_job job = {line_of(x->dtype), first, dims_product(x->dims, axis + 1, x->rank), p->reverse};
+  cumulative_job job = {line_table[x->dtype], first, dims_product(x->dims, axis + 1, x->rank), p->reverse};
   if (!job.fn) return rlx_fail(ctx, RLX_UNSUPPORTED, "element type %s", rlx_dtype_name(x->dtype));
   int64_t lines = x->count / first.n, grain = 8192 / first.n + 1;
   if (lines < 2 * grain)

@@ -325,6 +325,23 @@ static rlx_status einsum_eval(rlx_ctx *ctx) {
   return status;
 }
 
+static rlx_status lower_products(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
+  const einsum_params *p = rlx_node_params(n);
+  einsum_equation e;
+  if (rlx_node_input_count(n) != 2) return rlx_graph_fail(g, RLX_UNSUPPORTED, "not two inputs");
+  const rlx_type *x = rlx_node_input_type(n, 0), *y = rlx_node_input_type(n, 1);
+  rlx_status status = einsum_parse(NULL, p->equation, 2, &e);
+  if (status != RLX_OK || x->rank != e.input[0].count || y->rank != e.input[1].count || !dtype_is_float(x->dtype))
+    return rlx_graph_fail(g, RLX_UNSUPPORTED, "not floats of known ranks");
+  /* A label of extent one in one input only would broadcast, which a product does not. */
+  for (int i = 0; i < x->rank; i++)
+    for (int j = 0; j < y->rank; j++)
+      if (e.input[0].label[i] == e.input[1].label[j] && x->dims[i] != y->dims[j] &&
+          (x->dims[i] == 1 || y->dims[j] == 1))
+        return rlx_graph_fail(g, RLX_UNSUPPORTED, "a label broadcasts");
+  return einsum_lower(g, n, &e, outputs);
+}
+
 /* ---- gradient ----------------------------------------------------------------------------- */
 
 static void put_term(const einsum_term *t, char *text, size_t *at) {
@@ -402,6 +419,7 @@ static const rlx_op einsum = {
     .traits = RLX_PURE,
     .infer = einsum_infer,
     .vjp = einsum_vjp,
+    .lower = lower_products,
     .eval = einsum_eval,
 };
 

@@ -140,5 +140,13 @@ static const rlx_op gather = {
     .eval = gather_eval,
 };
 
+/* The same code as a kernel, to say that it reads its operands at any address: a table of embeddings stays in its file. */
+static const rlx_cpu_kernel rows = {
+    .struct_size = sizeof(rlx_cpu_kernel),
+    .head = {.op = "onnx.Gather", .name = "rows", .min_align = 1},
+    .run = gather_eval,
+};
+
 static const rlx_op *const ops[] = {&gather, NULL};
-const rlx_module ops_gather = {.ops = ops};
+static const rlx_cpu_kernel *const kernels[] = {&rows, NULL};
+const rlx_module ops_gather = {.ops = ops, .kernels = kernels};

@@ -80,7 +80,7 @@ static void resize_operands(const rlx_ctx *ctx, resize_inputs *in) {
   }
 }
 
-static rlx_status resize_eval(rlx_ctx *ctx) {
+rlx_status resize_eval(rlx_ctx *ctx) {
   const resize_params *p = ctx->params;
   const rlx_operand *x = &ctx->inputs[0], *y = &ctx->outputs[0];
   bool texts = x->dtype == RLX_STRING || x->dtype == RLX_COMPLEX64 || x->dtype == RLX_COMPLEX128;

@@ -47,7 +47,7 @@ static rlx_status scatter_elements_infer(rlx_infer *ctx) {
   return RLX_OK;
 }
 
-static rlx_status scatter_elements_eval(rlx_ctx *ctx) {
+rlx_status scatter_elements_run(rlx_ctx *ctx) {
   const scatter_elements_params *p = ctx->params;
   const rlx_operand *x = &ctx->inputs[0], *indices = &ctx->inputs[1];
   reduction op;
@@ -103,7 +103,7 @@ static const rlx_op scatter_elements = {
     .traits = RLX_PURE,
     .infer = scatter_elements_infer,
     .vjp = scatter_elements_vjp,
-    .eval = scatter_elements_eval,
+    .eval = scatter_elements_run,
 };
 
 static rlx_status scatter_lower(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {

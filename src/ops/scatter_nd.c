@@ -52,7 +52,7 @@ static rlx_status scatter_nd_infer(rlx_infer *ctx) {
   return check_updates(ctx, x, indices, rlx_infer_input(ctx, 2));
 }
 
-static rlx_status scatter_nd_eval(rlx_ctx *ctx) {
+rlx_status scatter_nd_run(rlx_ctx *ctx) {
   const scatter_nd_params *p = ctx->params;
   const rlx_operand *x = &ctx->inputs[0], *indices = &ctx->inputs[1];
   reduction op;
@@ -106,7 +106,7 @@ static const rlx_op scatter_nd = {
     .traits = RLX_PURE,
     .infer = scatter_nd_infer,
     .vjp = scatter_nd_vjp,
-    .eval = scatter_nd_eval,
+    .eval = scatter_nd_run,
 };
 
 static const rlx_op *const ops[] = {&scatter_nd, NULL};

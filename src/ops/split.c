@@ -5,11 +5,7 @@
 #include "base/memory.h"
 #include "ir/module.h"
 #include "ops/_move.h"
-
-typedef struct split_params {
-  uint64_t given;
-  int64_t axis, num_outputs;
-} split_params;
+#include "ops/concat.h"
 
 static const rlx_attr_def split_attrs[] = {
     {.name = "axis", .kind = RLX_ATTR_INT, .offset = offsetof(split_params, axis)},

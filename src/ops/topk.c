@@ -5,12 +5,8 @@
 #include "base/memory.h"
 #include "ir/module.h"
 #include "ops/_move.h"
+#include "ops/_topk.h"
 #include "ops/_typed.h"
-
-typedef struct topk_params {
-  uint64_t given;
-  int64_t axis, largest, sorted;
-} topk_params;
 
 static const rlx_attr_def topk_attrs[] = {
     {.name = "axis", .kind = RLX_ATTR_INT, .offset = offsetof(topk_params, axis), .default_int = -1},
@@ -113,51 +109,60 @@ X(BFLOAT16, uint16_t, float, f)
 
 typedef void (*topk_fn)(const topk_job *job, int64_t line, int64_t *best);
 
-static topk_fn topk_of(rlx_dtype dtype) {
-  switch (dtype) {
-#define X(D, T, C, K)                                                                                                  \
-  case RLX_##D: return topk_line_##D;
+/* NULL: not for this dtype. */
+static const topk_fn topk_line_table[RLX_DTYPE_COUNT] = {
+#define X(D, T, C, K) [RLX_##D] = topk_line_##D,
 #include "ir/dtype.def"
-    X(FLOAT16, uint16_t, float, f)
-    X(BFLOAT16, uint16_t, float, f)
+    X(FLOAT16, uint16_t, float, f) X(BFLOAT16, uint16_t, float, f)
 #undef X
-    default: return NULL;
-  }
-}
+};
 
 static void topk_chunks(void *arg, int64_t begin, int64_t end) {
   const topk_job *job = arg;
-  topk_fn fn = topk_of(job->ctx->inputs[0].dtype);
+  topk_fn fn = topk_line_table[job->ctx->inputs[0].dtype];
   for (int64_t c = begin; c < end; c++) {
     int64_t last = (c + 1) * job->chunk < job->lines ? (c + 1) * job->chunk : job->lines;
     for (int64_t line = c * job->chunk; line < last; line++) fn(job, line, job->scratch + c * job->k);
   }
 }
 
-static rlx_status topk_eval(rlx_ctx *ctx) {
+int64_t topk_chunks_of(int64_t count, int64_t lines, int threads) {
+  int64_t chunks = count < 16384 ? 1 : threads;
+  return chunks > lines ? lines : chunks;
+}
+
+rlx_status topk_run(rlx_ctx *ctx, int64_t *scratch, int64_t chunks) {
   const topk_params *p = ctx->params;
-  const rlx_operand *x = &ctx->inputs[0], *values = &ctx->outputs[0];
-  if (!values->data && !run_wanted(ctx, 1)) return RLX_OK;
-  if (!topk_of(x->dtype)) return rlx_fail(ctx, RLX_UNSUPPORTED, "element type %s", rlx_dtype_name(x->dtype));
+  const rlx_operand *x = &ctx->inputs[0];
   int axis = axis_normalise(p->axis, x->rank);
-  topk_job job = {.ctx = ctx, .n = x->dims[axis], .inner = dims_product(x->dims, axis + 1, x->rank)};
+  topk_job job = {
+      .ctx = ctx, .scratch = scratch, .n = x->dims[axis], .inner = dims_product(x->dims, axis + 1, x->rank)};
   job.k = index_load(&ctx->inputs[1], 0);
   job.largest = p->largest;
+  if (!topk_line_table[x->dtype]) return rlx_fail(ctx, RLX_UNSUPPORTED, "element type %s", rlx_dtype_name(x->dtype));
   if (job.k < 0 || job.k > job.n)
     return rlx_fail(ctx, RLX_INVALID, "K is %lld, the axis has %lld elements", (long long)job.k, (long long)job.n);
   if (job.k == 0 || x->count == 0) return RLX_OK;
   job.lines = x->count / job.n;
-  int64_t chunks = x->count < 16384 ? 1 : rlx_thread_count(ctx);
   if (chunks > job.lines) chunks = job.lines;
   job.chunk = (job.lines + chunks - 1) / chunks;
-  job.scratch = mem_array((size_t)(chunks * job.k), sizeof *job.scratch);
-  if (!job.scratch) return rlx_fail(ctx, RLX_OUT_OF_MEMORY, "no memory for %lld indices", (long long)(chunks * job.k));
   if (chunks == 1)
     topk_chunks(&job, 0, 1);
   else
     rlx_parallel_for(ctx, chunks, 1, topk_chunks, &job);
-  mem_free(job.scratch);
   return RLX_OK;
+}
+
+static rlx_status topk_eval(rlx_ctx *ctx) {
+  const topk_params *p = ctx->params;
+  const rlx_operand *x = &ctx->inputs[0];
+  int64_t n = x->dims[axis_normalise(p->axis, x->rank)], k = index_load(&ctx->inputs[1], 0);
+  int64_t chunks = topk_chunks_of(x->count, n ? x->count / n : 0, rlx_thread_count(ctx));
+  int64_t *scratch = mem_array((size_t)(k > 0 && k <= n ? chunks * k : 0) + 1, sizeof *scratch);
+  if (!scratch) return rlx_fail(ctx, RLX_OUT_OF_MEMORY, "no memory for %lld indices", (long long)(chunks * k));
+  rlx_status status = topk_run(ctx, scratch, chunks);
+  mem_free(scratch);
+  return status;
 }
 
 static rlx_status topk_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads, rlx_value **input_grads) {

@@ -85,20 +85,16 @@ static int compare_strings(const item_list *l, int64_t a, int64_t b) {
 
 typedef int (*compare_fn)(const item_list *l, int64_t a, int64_t b);
 
-static compare_fn compare_of(rlx_dtype dtype) {
-  switch (dtype) {
-#define X(D, T, C, K)                                                                                                  \
-  case RLX_##D: return compare_##D;
+/* NULL: not for this dtype. */
+static const compare_fn compare_table[RLX_DTYPE_COUNT] = {
+#define X(D, T, C, K) [RLX_##D] = compare_##D,
 #include "ir/dtype.def"
-    X(FLOAT16, uint16_t, float, f)
-    X(BFLOAT16, uint16_t, float, f)
+    X(FLOAT16, uint16_t, float, f) X(BFLOAT16, uint16_t, float, f)
 #undef X
-    case RLX_COMPLEX64: return compare_FLOAT; /* twice as wide: real part first */
-    case RLX_COMPLEX128: return compare_DOUBLE;
-    case RLX_STRING: return compare_strings;
-    default: return NULL;
-  }
-}
+        [RLX_COMPLEX64] = compare_FLOAT, /* twice as wide: real part first */
+    [RLX_COMPLEX128] = compare_DOUBLE,
+    [RLX_STRING] = compare_strings,
+};
 
 /* Stable merge sort of order[0, n). */
 static void sort_items(const item_list *l, compare_fn compare, int64_t *order, int64_t *spare) {
@@ -189,7 +185,7 @@ static rlx_status write_outputs(rlx_ctx *ctx, const unique_shape *s, bool along,
 static rlx_status unique_eval(rlx_ctx *ctx) {
   const unique_params *p = ctx->params;
   const rlx_operand *x = &ctx->inputs[0];
-  compare_fn compare = compare_of(x->dtype);
+  compare_fn compare = compare_table[x->dtype];
   if (!compare) return rlx_fail(ctx, RLX_UNSUPPORTED, "element type %s", rlx_dtype_name(x->dtype));
   bool along = p->given & GIVEN_AXIS;
   unique_shape s = {0, 1, x->count, 1};

@@ -18,7 +18,8 @@ rlx_status rewriter_start(rewriter *r, rlx_graph *g, const target *t) {
   r->value_count = g->values.count;
   r->uses = graph_use_counts(g, &r->memory);
   r->users = arena_array(&r->memory, g->values.count + 1, sizeof *r->users);
-  if (!r->uses || !r->users) {
+  r->dims = dims_number(g, &r->memory);
+  if (!r->uses || !r->users || !r->dims) {
     arena_finish(&r->memory);
     return status_no_memory(g->values.count);
   }

@@ -2,6 +2,7 @@
 #ifndef PASS_REWRITE_H
 #define PASS_REWRITE_H
 
+#include "pass/_dims.h"
 #include "pass/pass.h"
 
 /* Node and value ids are those of the graph before the first rewrite; a node made takes the id of the first one that it
@@ -12,6 +13,7 @@ typedef struct rewriter {
   arena memory;
   uint32_t *uses;          /* by value id, subgraphs and graph outputs included */
   rlx_node *(*users)[2];   /* by value id: the first two nodes of this graph that use it */
+  dim_keys *dims;          /* by value id */
   VECTOR(rlx_node *) gone; /* to be removed */
   size_t value_count;
   bool changed;

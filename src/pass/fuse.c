@@ -17,6 +17,7 @@ typedef struct region {
 
 /* A region as a program. */
 typedef struct build {
+  const int *rows; /* per node: its row, FUSED_CAST or -1 */
   fused_program program;
   rlx_value *inputs[FUSED_MAX_INPUTS];
   rlx_value *made[FUSED_MAX_STEPS]; /* by step */
@@ -123,11 +124,9 @@ static bool add_cast(build *b, const rlx_node *n) {
   return push(b, s, n->outputs[0]);
 }
 
-static bool is_cast(const rlx_node *n) { return strcmp(n->op->op.name, "onnx.Cast") == 0; }
-
 static bool add_node(build *b, const rlx_node *n) {
-  if (is_cast(n)) return add_cast(b, n);
-  int row = ew_find(n->op->op.name);
+  int row = b->rows[n->id];
+  if (row == FUSED_CAST) return add_cast(b, n);
   const ew_info *info = &ew_rows[row];
   if (info->arity == EW_ARITY_N) return add_variadic(b, n, row);
   fused_step s = {.row = row, .arg_count = info->arity};
@@ -142,10 +141,9 @@ static bool add_node(build *b, const rlx_node *n) {
 
 /* False if the region makes no valid program. Nodes are in topological order by id. */
 static bool build_program(const region *r, build *b) {
-  memset(b, 0, sizeof *b);
+  b->program.inputs = b->program.steps = 0;
   for (int i = 0; i < r->count; i++) {
-    bool pick = strcmp(r->nodes[i]->op->op.name, "onnx.Where") == 0;
-    if (!add_inputs(b, r, r->nodes[i], pick)) return false;
+    if (!add_inputs(b, r, r->nodes[i], b->rows[r->nodes[i]->id] == EW_Where)) return false;
   }
   for (int i = 0; i < r->count; i++) {
     if (!add_node(b, r->nodes[i])) return false;
@@ -155,6 +153,11 @@ static bool build_program(const region *r, build *b) {
 
 /* ---- which nodes ---- */
 
+static int row_of(const rlx_node *n) {
+  if (!n->op) return -1;
+  return strcmp(n->op->op.name, "onnx.Cast") == 0 ? FUSED_CAST : ew_find(n->op->op.name);
+}
+
 /* Shapes, indices and conditions are small, and wanted on the host: they stay as they are. */
 static bool is_host_like(const rlx_type *t) {
   if (t->dtype == RLX_BOOL) return t->rank == 0;
@@ -163,8 +166,8 @@ static bool is_host_like(const rlx_type *t) {
 
 static bool is_fusable(const rlx_node *n, build *scratch) {
   if (!n->op || !n->op->builtin || !node_is_own(n) || n->output_count != 1) return false;
-  bool known = is_cast(n) || ew_find(n->op->op.name) >= 0;
-  if (!known || !n->op->op.eval || n->outputs[0]->type.rank == RLX_UNKNOWN || is_host_like(&n->outputs[0]->type)) {
+  if (scratch->rows[n->id] < 0 || !n->op->op.eval || n->outputs[0]->type.rank == RLX_UNKNOWN ||
+      is_host_like(&n->outputs[0]->type)) {
     return false;
   }
   for (int k = 0; k < n->input_count; k++) {
@@ -219,22 +222,30 @@ static bool may_join(const fuser *f, const region *r, const rlx_value *v, const 
   return !contains(r, p) && f->uses[v->id] == uses_inside(r, v) && same_size(&v->type, &root->outputs[0]->type);
 }
 
+/* Tries to take in each producer of r->nodes[at]; true if any came. */
+static bool grow_at(const fuser *f, const rlx_node *root, int at, region *r, build *b) {
+  const rlx_node *n = r->nodes[at];
+  bool grown = false;
+  for (int k = 0; k < n->input_count; k++) {
+    if (!may_join(f, r, n->inputs[k], root)) continue;
+    rlx_node *p = n->inputs[k]->producer;
+    insert(r, p);
+    if (build_program(r, b)) {
+      grown = true;
+    } else {
+      erase(r, p);
+    }
+  }
+  return grown;
+}
+
 /* Takes in producers until none fits any more; leaves the program in *b. */
 static bool grow(const fuser *f, rlx_node *root, region *r, build *b) {
   *r = (region){.nodes = {root}, .count = 1};
   bool grown = true;
   while (grown) {
     grown = false;
-    for (int i = 0; i < r->count && !grown; i++) {
-      rlx_node *n = r->nodes[i];
-      for (int k = 0; k < n->input_count && !grown; k++) {
-        if (!may_join(f, r, n->inputs[k], root)) continue;
-        rlx_node *p = n->inputs[k]->producer;
-        insert(r, p);
-        grown = build_program(r, b);
-        if (!grown) erase(r, p);
-      }
-    }
+    for (int left = 1; left <= r->count; left++) grown |= grow_at(f, root, r->count - left, r, b);
   }
   return r->count > 1 && build_program(r, b);
 }
@@ -290,10 +301,13 @@ static rlx_status replace(fuser *f, const region *r, build *b, const target *t) 
 static rlx_status fuse_all(fuser *f, const target *t, bool *changed) {
   size_t count = f->g->nodes.count;
   build *b = arena_alloc(&f->memory, sizeof *b);
+  int *rows = arena_array(&f->memory, count, sizeof *rows);
   f->uses = graph_use_counts(f->g, &f->memory);
   f->fusable = arena_array(&f->memory, count, sizeof *f->fusable);
   f->taken = arena_array(&f->memory, count, sizeof *f->taken);
-  if (!b || !f->uses || !f->fusable || !f->taken) return status_no_memory(count);
+  if (!b || !rows || !f->uses || !f->fusable || !f->taken) return status_no_memory(count);
+  for (size_t i = 0; i < count; i++) rows[i] = row_of(f->g->nodes.data[i]);
+  b->rows = rows;
   for (size_t i = 0; i < count; i++) f->fusable[i] = is_fusable(f->g->nodes.data[i], b);
   bool fused = false;
   for (size_t i = count; i-- > 0;) {

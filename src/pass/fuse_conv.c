@@ -134,27 +134,9 @@ static rlx_status fold_weights(rewriter *r, const chain *c, rlx_value **w, rlx_v
 
 /* ---- the sum and the activation ----------------------------------------------------------- */
 
-/* Where a batch dim comes from, through nodes that keep it. */
-static const rlx_value *batch_root(const rlx_value *v) {
-  static const char *const keep[] = {"onnx.Conv",        "rlx.conv",     "onnx.MaxPool", "onnx.AveragePool",
-                                     "onnx.Relu",        "onnx.Clip",    "onnx.Sigmoid", "onnx.BatchNormalization",
-                                     "onnx.LeakyRelu",   "onnx.HardSwish"};
-  for (bool more = true; more && v->producer;) {
-    more = false;
-    for (size_t i = 0; i < sizeof keep / sizeof *keep; i++) more |= strcmp(v->producer->op_name, keep[i]) == 0;
-    if (more) v = v->producer->inputs[0];
-  }
-  return v;
-}
-
-/* a and b have the same dims whatever the extents are. */
-static bool same_dims(const rlx_value *a, const rlx_value *b) {
-  if (a->type.rank != b->type.rank || a->type.rank < 3) return false;
-  for (int i = 0; i < a->type.rank; i++) {
-    if (a->type.dims[i] != b->type.dims[i]) return false;
-    if (a->type.dims[i] == RLX_UNKNOWN && (i > 0 || batch_root(a) != batch_root(b))) return false;
-  }
-  return true;
+static bool same_dims(const rewriter *r, const rlx_value *a, const rlx_value *b) {
+  return a->graph == r->g && b->graph == r->g && a->id < r->value_count && b->id < r->value_count &&
+         dims_same(r->dims, a, b);
 }
 
 /* The tensor that the chain's result is added to next, if it is there by the time the convolution runs. */
@@ -162,7 +144,7 @@ static void match_sum(rewriter *r, chain *c) {
   rlx_node *n = rewriter_next(r, last_of(c));
   if (!rewriter_is(n, "onnx.Add") || c->count == CHAIN) return;
   rlx_value *x = last_of(c)->outputs[0], *other = n->inputs[n->inputs[0] == x];
-  if (other == x || !same_dims(x, other) || other->constant) return;
+  if (other == x || x->type.rank < 3 || other->constant || !same_dims(r, x, other)) return;
   if (other->producer && other->graph == r->g && other->producer->id >= c->conv->id) return;
   c->sum = other;
   push(c, n);

@@ -40,17 +40,28 @@ void packed_set_destroy(packed_set *s) {
   mem_free(s);
 }
 
+/* A kernel that takes any address packs an unaligned weight right out of its file. */
+static rlx_status call_pack(packed *p, const candidate *c, rlx_bound *b, const void *state, int input) {
+  const rlx_kernel *head = &c->kernel->head;
+  rlx_operand from = tensor_operand_pinned(p->constant);
+  if (head->min_align == 1) {
+    from.data = (void *)(uintptr_t)tensor_raw(p->constant);
+    return head->pack(b, state, input, &from, p->data);
+  }
+  from.data = (void *)(uintptr_t)tensor_pin(p->constant);
+  if (!from.data) return status_no_memory(p->constant->bytes);
+  rlx_status status = head->pack(b, state, input, &from, p->data);
+  tensor_unpin(p->constant);
+  return status;
+}
+
 static rlx_status make(packed_set *s, packed *p, const rlx_packing *form, const candidate *c, rlx_bound *b,
                        const void *state, int input) {
   size_t align = form->align > 64 ? (size_t)form->align : 64;
   if (form->align & (form->align - 1) || form->bytes < 0) return RLX_FAIL(INVALID, "packing: bad align or size");
   p->data = mem_aligned(align, (size_t)form->bytes);
   if (!p->data) return status_no_memory((size_t)form->bytes);
-  if (!tensor_pin(p->constant)) return status_no_memory(p->constant->bytes);
-  rlx_operand from = tensor_operand_pinned(p->constant);
-  rlx_status status = c->kernel->head.pack(b, state, input, &from, p->data);
-  tensor_unpin(p->constant);
-  RLX_TRY(status);
+  RLX_TRY(call_pack(p, c, b, state, input));
   if (!map_put_bytes(&s->entries, &p->key, sizeof p->key, p)) return status_no_memory(sizeof *p);
   p->bytes = form->bytes;
   s->bytes += form->bytes;

@@ -304,10 +304,16 @@ static void fill_operand(binder *b, uint32_t slot, const rlx_value *v, int at) {
 }
 
 static rlx_status pin_inputs(binder *b, const step *s, int first) {
+  bool any_address = s->chosen->kernel && s->chosen->kernel->head.min_align == 1;
   for (int i = 0; i < input_count(s); i++) {
     rlx_operand *o = &b->s->operands[first + i];
-    if (s->from->inputs[i] != NO_SLOT && b->s->places[first + i].kind == PLACE_FIXED && !o->data)
-      RLX_TRY(pin_constant(b, s->from->inputs[i], &o->data));
+    uint32_t slot = s->from->inputs[i];
+    if (slot == NO_SLOT || b->s->places[first + i].kind != PLACE_FIXED || o->data) continue;
+    const rlx_value *v = hidden_value(b, binder_root(b, slot));
+    if (any_address && v->constant)
+      o->data = (void *)(uintptr_t)tensor_raw(v->constant);
+    else
+      RLX_TRY(pin_constant(b, slot, &o->data));
   }
   return RLX_OK;
 }

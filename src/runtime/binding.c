@@ -1,8 +1,8 @@
 /* binding.c — inputs and outputs of runs, and running. */
-#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/parallel.h"
 #include "ir/shape.h"
 #include "runtime/session.h"
 
@@ -168,7 +168,7 @@ static rlx_status run_now(rlx_binding *b, const rlx_run_options *options) {
   RLX_TRY(gather(b));
   RLX_TRY(build_for(s, b->ranks, &built));
   RLX_TRY(run_state_claim(s, &rs));
-  if (omp_get_max_threads() != s->threads) omp_set_num_threads(s->threads); /* oneDNN asks OpenMP */
+  int before = parallel_enter(s->threads);
   failure_reset(&rs->failure);
   rs->options = options;
   rs->cancel = options && options->cancel ? &options->cancel->set : NULL;
@@ -176,6 +176,7 @@ static rlx_status run_now(rlx_binding *b, const rlx_run_options *options) {
   rs->steps_done = 0;
   b->ran = false;
   rlx_status status = program_run(rs, built.root, b->run_inputs, b->run_outputs, &b->memo);
+  parallel_leave(before);
   run_state_return(rs);
   if (status == RLX_OK) __atomic_fetch_add(&s->runs, 1, __ATOMIC_RELAXED);
   b->ran = status == RLX_OK;

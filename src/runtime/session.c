@@ -1,7 +1,6 @@
 /* session.c — making a session: a graph compiled for a device. */
 #include "runtime/session.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -189,8 +188,10 @@ rlx_status rlx_session_create(const rlx_graph *g, const rlx_session_options *opt
   pthread_cond_init(&s->pool_free, NULL);
   rlx_status status = set_up(s, options);
   if (status == RLX_OK) status = graph_clone(g, &s->source);
+  int before = parallel_enter(s->threads ? s->threads : 1);
   if (status == RLX_OK) status = first_build(s);
   if (status == RLX_OK) status = bind_ahead(s);
+  parallel_leave(before);
   if (status != RLX_OK) {
     char kept[STATUS_TEXT_BYTES];
     status_save(kept);

@@ -32,6 +32,7 @@ static bool same_value(const rlx_value *a, const rlx_value *b) {
   for (int i = 0; i < a->type.rank; i++)
     if (a->type.dims[i] < 0 && !same_text(a->symbols ? a->symbols[i] : NULL, b->symbols ? b->symbols[i] : NULL))
       return differ("value '%s': symbols of dim %d", a->name, i);
+  if (a->layout != b->layout) return differ("value '%s': layout %u against %u", a->name, a->layout, b->layout);
   if (!a->constant != !b->constant) return differ("value '%s': constant against none", a->name);
   if (a->constant && !tensor_equal(a->constant, b->constant)) return differ("value '%s': contents", a->name);
   return a->is_input == b->is_input && a->is_output == b->is_output ? true : differ("value '%s': port", a->name);

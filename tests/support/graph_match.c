@@ -89,6 +89,7 @@ static bool match_type(matcher *m, const rlx_value *e, const rlx_value *a) {
   char expected[300], actual[300];
   rlx_type wanted = e->type;
   if (wanted.dtype == RLX_UNDEFINED) return true;
+  if (e->layout != a->layout) return differ(m, "'%s' has layout %u, expected %u", a->name, a->layout, e->layout);
   bool same = type_admits(&wanted, &a->type);
   for (int i = 0; i < wanted.rank && same; i++)
     if (e->symbols && e->symbols[i] && wanted.dims[i] < 0)

@@ -43,11 +43,12 @@ static rlx_operand operand_of(const rlx_type *t) {
 }
 
 static rlx_status prepare_fold(rlx_bound *b, ew_row row, const double ab[2], const ew_table *table, state *s) {
-  const rlx_type *type = rlx_bound_output(b, 0);
-  rlx_operand out = operand_of(type), in[2] = {operand_of(rlx_bound_input(b, 0)), {0}};
+  rlx_type storage[3];
+  rlx_operand out = operand_of(elementwise_type(b, -1, &storage[0])), in[2] = {{0}};
+  in[0] = operand_of(elementwise_type(b, 0, &storage[1]));
   int inputs = rlx_node_input_count(rlx_bound_node(b));
   for (int i = 1; i < inputs; i++) {
-    in[1] = operand_of(rlx_bound_input(b, i));
+    in[1] = operand_of(elementwise_type(b, i, &storage[2]));
     ew_call_plan(&s->call[s->calls++], table, row, ab, in, 2, &out);
     in[0] = out;
   }
@@ -62,7 +63,8 @@ static rlx_status prepare_fold(rlx_bound *b, ew_row row, const double ab[2], con
 
 static rlx_status prepare_row(rlx_bound *b, void **out_state, ew_row row) {
   const ew_info *info = &ew_rows[row];
-  const rlx_type *type = rlx_bound_output(b, 0);
+  rlx_type storage[4];
+  const rlx_type *type = elementwise_type(b, -1, &storage[3]);
   const ew_table *table = ew_table_best();
   double ab[2];
   RLX_TRY(ew_numbers(b, row, rlx_bound_params(b), ab));
@@ -77,7 +79,7 @@ static rlx_status prepare_row(rlx_bound *b, void **out_state, ew_row row) {
   if (info->arity == EW_ARITY_N) return prepare_fold(b, row, ab, table, s);
   rlx_operand in[3], out = operand_of(type);
   for (int i = 0; i < info->arity; i++) {
-    const rlx_type *given = i < inputs ? rlx_bound_input(b, i) : NULL;
+    const rlx_type *given = i < inputs ? elementwise_type(b, i, &storage[i]) : NULL;
     if (given) {
       in[i] = operand_of(given);
     } else { /* a bound that Clip leaves out */

@@ -23,11 +23,12 @@ static const char *why_not(const rlx_node *n) {
 
 static rlx_status prepare(rlx_bound *b, void **state) {
   const fused_params *params = rlx_bound_params(b);
-  const rlx_type *type = rlx_bound_output(b, 0);
+  rlx_type storage[FUSED_MAX_INPUTS + 1];
+  const rlx_type *type = elementwise_type(b, -1, &storage[FUSED_MAX_INPUTS]);
   fused_program p = {.inputs = rlx_node_input_count(rlx_bound_node(b))};
   rlx_operand in[FUSED_MAX_INPUTS], out = {.dims = type->dims, .rank = type->rank, .dtype = type->dtype};
   for (int i = 0; i < p.inputs; i++) {
-    const rlx_type *t = rlx_bound_input(b, i);
+    const rlx_type *t = elementwise_type(b, i, &storage[i]);
     in[i] = (rlx_operand){.dims = t->dims, .rank = t->rank, .dtype = t->dtype};
     p.input_types[i] = t->dtype;
   }

@@ -1,0 +1,84 @@
+/* center_crop_pad.c — CenterCropPad: axes cut or filled up with zeros to a size, around the middle. */
+#include <stddef.h>
+
+#include "ir/module.h"
+#include "ops/_strided.h"
+
+typedef struct center_params {
+  uint64_t given;
+  rlx_ints axes;
+} center_params;
+
+static const rlx_attr_def center_attrs[] = {
+    {.name = "axes", .kind = RLX_ATTR_INTS, .offset = offsetof(center_params, axes)}, {0}};
+static const rlx_port center_inputs[] = {{.name = "input_data", .variable = "T", .dtypes = MOVE_WHOLE},
+                                         {.name = "shape", .dtypes = RLX_SET_INDEX, .flags = RLX_HOST},
+                                         {0}};
+static const rlx_port center_outputs[] = {{.name = "output_data", .variable = "T", .dtypes = MOVE_WHOLE}, {0}};
+
+static rlx_status center_axes(const void *context, const center_params *p, int rank, int_list *axes) {
+  axes->count = rank;
+  for (int d = 0; d < rank; d++) axes->values[d] = d;
+  if (!p->given) return RLX_OK;
+  rlx_status status = attr_ints(context, &p->axes, axes);
+  return status == RLX_OK ? axes_normalise(context, axes, rank) : status;
+}
+
+static rlx_status center_infer(rlx_infer *ctx) {
+  const rlx_type *x = rlx_infer_input(ctx, 0);
+  int_list shape, axes;
+  rlx_status status = infer_ints(ctx, 1, &shape);
+  if (status != RLX_OK || x->rank < 0) return status;
+  status = center_axes(ctx, rlx_infer_params(ctx), x->rank, &axes);
+  if (status != RLX_OK) return status;
+  if (shape.count >= 0 && shape.count != axes.count)
+    return rlx_fail(ctx, RLX_INVALID, "shape has %d entries for %d axes", shape.count, axes.count);
+  rlx_infer_set(ctx, 0, x->rank, x->dims);
+  for (int i = 0; i < axes.count; i++) {
+    int64_t want = shape.count < 0 ? RLX_UNKNOWN : shape.values[i];
+    if (shape.count >= 0 && want < 0) return rlx_fail(ctx, RLX_INVALID, "shape has the entry %lld", (long long)want);
+    rlx_infer_output(ctx, 0)->dims[axes.values[i]] = want;
+  }
+  return RLX_OK;
+}
+
+static rlx_status center_eval(rlx_ctx *ctx) {
+  const rlx_operand *x = &ctx->inputs[0];
+  rlx_operand *y = &ctx->outputs[0];
+  int64_t from[RLX_MAX_RANK], to[RLX_MAX_RANK], from_offset = 0, to_offset = 0;
+  bool fills = false;
+  shape_strides(x->rank, x->dims, from);
+  shape_strides(y->rank, y->dims, to);
+  for (int d = 0; d < x->rank; d++) {
+    int64_t more = y->dims[d] - x->dims[d];
+    if (more > 0)
+      to_offset += more / 2 * to[d];
+    else
+      from_offset += -more / 2 * from[d];
+    fills = fills || more > 0;
+  }
+  strided_copy c;
+  strided_begin(&c, x->dtype, from_offset, to_offset);
+  for (int d = 0; d < x->rank; d++) strided_dim(&c, x->dims[d] < y->dims[d] ? x->dims[d] : y->dims[d], from[d], to[d]);
+  strided_finish(&c);
+  if (fills) move_zero(y);
+  strided_run(ctx, &c, x->data, y->data);
+  return RLX_OK;
+}
+
+static const rlx_op center_crop_pad = {
+    .struct_size = sizeof(rlx_op),
+    .name = "onnx.CenterCropPad",
+    .version = 18,
+    .doc = "The middle of each of the axes, cut to the given size or with zeros around it.",
+    .inputs = center_inputs,
+    .outputs = center_outputs,
+    .attrs = center_attrs,
+    .params_size = sizeof(center_params),
+    .traits = RLX_PURE,
+    .infer = center_infer,
+    .eval = center_eval,
+};
+
+static const rlx_op *const ops[] = {&center_crop_pad, NULL};
+const rlx_module ops_center_crop_pad = {.ops = ops};
