@@ -219,6 +219,10 @@ struct rlx_ctx {
  * it (memory planned from output_bound, else allocated now). NULL after a failure, which is recorded. */
 RLX_API void *rlx_output_shape(rlx_ctx *ctx, int output, int rank, const int64_t *dims);
 
+/* Memory for the text of string outputs: it lasts as long as they do. An output's element may also point to the text of
+ * an input's. NULL after a failure, which is recorded. Not from inside rlx_parallel_for. */
+RLX_API char *rlx_text(rlx_ctx *ctx, size_t size);
+
 /* Runs body(arg, begin, end) over [0, n) in ranges of at least `grain`, on the session's threads. The
  * caller's thread takes part; returns when all are done. Inside another parallel_for it runs inline. */
 RLX_API void rlx_parallel_for(rlx_ctx *ctx, int64_t n, int64_t grain,

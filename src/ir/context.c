@@ -70,6 +70,12 @@ void *rlx_output_shape(rlx_ctx *ctx, int output, int rank, const int64_t *dims) 
   return executor(ctx)->output_shape(ctx, output, rank, dims);
 }
 
+char *rlx_text(rlx_ctx *ctx, size_t size) {
+  if (ctx->executor && executor(ctx)->text) return executor(ctx)->text(ctx, size);
+  (void)rlx_fail(ctx, RLX_UNSUPPORTED, "this run makes no strings");
+  return NULL;
+}
+
 rlx_status rlx_delegate_cpu(rlx_ctx *ctx) {
   if (!ctx->executor || !executor(ctx)->delegate_cpu)
     return rlx_fail(ctx, RLX_INVALID, "rlx_delegate_cpu outside a host kernel");

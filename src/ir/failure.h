@@ -24,6 +24,7 @@ typedef struct executor_head {
   const int *cancel;  /* nonzero: cancelled; NULL: never */
   /* Data-dependent outputs: rlx_output_shape forwards here. */
   void *(*output_shape)(rlx_ctx *ctx, int output, int rank, const int64_t *dims);
+  char *(*text)(rlx_ctx *ctx, size_t size); /* rlx_text */
   rlx_status (*delegate_cpu)(rlx_ctx *ctx);
   struct cache *cache; /* base/cache.h; NULL: none */
   /* Control flow: runs subgraph `index` of the node of ctx on operands; an output whose data is NULL gets

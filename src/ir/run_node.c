@@ -9,6 +9,7 @@ typedef struct one_run {
   failure failure;
   rlx_operand *outputs;
   rlx_tensor **out;
+  arena texts; /* until the outputs have copies of their own */
 } one_run;
 
 static void *shape_output(rlx_ctx *ctx, int i, int rank, const int64_t *dims) {
@@ -26,10 +27,26 @@ static void *shape_output(rlx_ctx *ctx, int i, int rank, const int64_t *dims) {
   return r->out[i]->data;
 }
 
+static char *text_memory(rlx_ctx *ctx, size_t size) {
+  one_run *r = ctx->executor;
+  char *text = arena_alloc(&r->texts, size ? size : 1);
+  if (!text) (void)rlx_fail(ctx, RLX_OUT_OF_MEMORY, "no memory for a text of %zu bytes", size);
+  return text;
+}
+
+/* Strings of outputs may lie in inputs or in r->texts: the tensor gets its own. */
+static rlx_status own_texts(rlx_tensor *t) {
+  rlx_string *s = t->data;
+  for (int64_t i = 0; t->dtype == RLX_STRING && i < t->count; i++)
+    RLX_TRY(rlx_tensor_set_string(t, i, s[i].data ? s[i].data : "", s[i].size));
+  return RLX_OK;
+}
+
 static rlx_status finish(one_run *r, const rlx_node *n, rlx_status status) {
   if (r->failure.taken) status = status_fail(r->failure.code, "%s", r->failure.text);
   for (int i = 0; i < n->output_count && status == RLX_OK; i++)
-    if (!r->out[i]) status = RLX_FAIL(KERNEL, "output %d was not made", i);
+    status = r->out[i] ? own_texts(r->out[i]) : RLX_FAIL(KERNEL, "output %d was not made", i);
+  arena_finish(&r->texts);
   for (int i = 0; i < n->output_count && status != RLX_OK; i++) {
     rlx_tensor_destroy(r->out[i]);
     r->out[i] = NULL;
@@ -44,7 +61,7 @@ rlx_status node_run(const rlx_node *n, rlx_status (*fn)(rlx_ctx *ctx), const rlx
     return status_no_memory((size_t)n->output_count * sizeof *outputs);
   one_run r = {.outputs = outputs, .out = out};
   failure_reset(&r.failure);
-  r.head = (executor_head){.failure = &r.failure, .threads = 1, .output_shape = shape_output};
+  r.head = (executor_head){.failure = &r.failure, .threads = 1, .output_shape = shape_output, .text = text_memory};
   rlx_status status = RLX_OK;
   for (int i = 0; i < n->output_count && status == RLX_OK; i++) {
     outputs[i] = (rlx_operand){.dtype = types[i].dtype};

@@ -220,6 +220,16 @@ void *exec_output_shape(rlx_ctx *ctx, int output, int rank, const int64_t *dims)
   return f->slots[slot].data;
 }
 
+char *exec_text(rlx_ctx *ctx, size_t size) {
+  run_state *rs = ((run_exec *)ctx->executor)->rs;
+  size_t before = rs->texts.used;
+  char *text = size < SIZE_MAX / 2 ? arena_alloc(&rs->texts, size ? size : 1) : NULL;
+  rlx_status status = text ? session_charge(rs->session, (int64_t)(rs->texts.used - before)) : status_no_memory(size);
+  if (status == RLX_OK) return text;
+  (void)rlx_fail(ctx, status, "%s", rlx_error_message());
+  return NULL;
+}
+
 /* ---- subgraphs ---------------------------------------------------------------------------- */
 
 size_t exec_mark(rlx_ctx *ctx) { return ((run_exec *)ctx->executor)->rs->dynamic.count; }

@@ -36,6 +36,7 @@ void run_state_finish(run_state *rs) {
   for (size_t i = 0; i < rs->dynamic.count; i++) rlx_tensor_destroy(rs->dynamic.data[i]);
   vector_finish(&rs->buffers);
   vector_finish(&rs->dynamic);
+  arena_finish(&rs->texts);
   vector_finish(&rs->key);
 }
 
@@ -113,6 +114,7 @@ static rlx_status create(run_state *rs, stage *s, bool first, run_frame **out) {
   f->exec = (run_exec){{.failure = &rs->failure,
                         .threads = rs->session->threads,
                         .output_shape = exec_output_shape,
+                        .text = exec_text,
                         .call = exec_call,
                         .mark = exec_mark,
                         .release = exec_release,

@@ -32,6 +32,10 @@ void run_state_return(run_state *rs) {
     rlx_tensor_destroy(rs->dynamic.data[i]);
   }
   rs->dynamic.count = 0;
+  if (rs->texts.used) {
+    (void)session_charge(s, -(int64_t)rs->texts.used);
+    arena_finish(&rs->texts);
+  }
   rs->cancel = NULL;
   rs->options = NULL;
   __atomic_store_n(&rs->busy, 0, __ATOMIC_SEQ_CST);

@@ -58,6 +58,7 @@ struct run_state {
   VECTOR(run_buffer) buffers;
   int level;
   VECTOR(rlx_tensor *) dynamic; /* results of data-dependent size, until the run ends */
+  arena texts;                  /* of strings, likewise */
   VECTOR(uint8_t) key;          /* scratch */
   const int *cancel;
   const rlx_run_options *options;
@@ -123,6 +124,7 @@ struct run_frame {
 
 rlx_status frame_get(run_state *rs, stage *s, run_frame *first, run_frame **out);
 void *exec_output_shape(rlx_ctx *ctx, int output, int rank, const int64_t *dims);
+char *exec_text(rlx_ctx *ctx, size_t size);
 rlx_status exec_call(rlx_ctx *ctx, int index, const rlx_operand *inputs, int input_count, rlx_operand *outputs,
                      int output_count);
 size_t exec_mark(rlx_ctx *ctx);
