@@ -15,7 +15,12 @@
 #include "ir/dtype.h"
 #include "ir/graph.h"
 #include "ir/infer.h"
+#include "ir/layout.h"
+#include "ir/module.h"
 #include "support/kernel.h"
+
+extern const rlx_module cpu_elementwise, cpu_fused;
+static const rlx_module *const cpu_kernels[] = {&cpu_elementwise, &cpu_fused, NULL};
 
 #define OK(expression)                                                                                                 \
   do {                                                                                                                 \
@@ -281,6 +286,58 @@ static void test_kernels(void **state) {
   }
 }
 
+/* ---- layouts ---- */
+
+/* op over x [2,32,5,7] and an operand that broadcasts, both and the result in a layout; -1: not allowed there. */
+static double layout_difference(const char *op, const rlx_attr *attr, const rlx_type *other, uint32_t layout) {
+  rlx_graph *g;
+  rlx_type types[2] = {kernel_type(4, (const int64_t[]){2, 32, 5, 7}), *other};
+  rlx_node *n = kernel_node(op, types, 2, attr, attr ? 1 : 0, &g);
+  const char *kernel = "vector", *why = NULL;
+  const rlx_cpu_kernel *record = NULL;
+  for (int i = 0; cpu_kernels[i]; i++) {
+    for (int k = 0; cpu_kernels[i]->kernels[k]; k++) {
+      if (strcmp(cpu_kernels[i]->kernels[k]->head.op, op) == 0) record = cpu_kernels[i]->kernels[k];
+    }
+  }
+  assert_non_null(record);
+  uint32_t in[2] = {0, 0}, out = 0;
+  rlx_layouts l = {sizeof l, 2, 1, in, &out};
+  record->head.layouts(n, &l);
+  double worst = -1;
+  if (out == RLX_SAME_LAYOUT) {
+    for (int i = 0; i < 2; i++) n->inputs[i]->layout = in[i] == RLX_SAME_LAYOUT ? layout : LAYOUT_ROW_MAJOR;
+    n->outputs[0]->layout = layout;
+    worst = kernel_difference(n, &(kernel_check){.kernel = kernel, .seed = 5, .threads = 2}, &why);
+    assert_true(worst >= 0);
+  }
+  rlx_graph_destroy(g);
+  return worst;
+}
+
+static void test_layouts(void **state) {
+  (void)state;
+  static const struct {
+    int rank;
+    int64_t dims[4];
+    bool possible;
+  } rows[] = {{4, {2, 32, 5, 7}, true}, {4, {1, 32, 1, 1}, true}, {4, {2, 32, 1, 1}, true}, {3, {32, 1, 1}, true},
+              {4, {2, 1, 5, 7}, true},  {2, {5, 7}, true},        {1, {7}, true},           {0, {0}, true},
+              {4, {2, 32, 1, 7}, true}, {4, {1, 32, 5, 1}, true}, {3, {32, 5, 7}, false},   {3, {32, 1, 7}, false}};
+  rlx_attr program = {.name = "program", .kind = RLX_ATTR_STRING};
+  program.s.data = "Mul(%0, %1); Add(%2, 0.5); Sub(%3, %1)";
+  program.s.size = strlen(program.s.data);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    rlx_type other = kernel_type(rows[i].rank, rows[i].dims);
+    for (uint32_t layout = LAYOUT_BLOCK8; layout <= LAYOUT_CHANNELS_LAST; layout++) {
+      double plain = layout_difference("onnx.Mul", NULL, &other, layout);
+      double fused = layout_difference("rlx.fused", &program, &other, layout);
+      assert_true((plain >= 0) == rows[i].possible && (fused >= 0) == rows[i].possible);
+      assert_true(plain < 1e-6 && fused < 1e-6);
+    }
+  }
+}
+
 /* ---- accuracy ---- */
 
 static long double sigmoid_exact(long double x) { return 1 / (1 + expl(-x)); }
@@ -478,10 +535,8 @@ static void test_gradients(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_values),
-      cmocka_unit_test(test_kernels),
-      cmocka_unit_test(test_accuracy),
-      cmocka_unit_test(test_gradients),
+      cmocka_unit_test(test_values),   cmocka_unit_test(test_kernels),   cmocka_unit_test(test_layouts),
+      cmocka_unit_test(test_accuracy), cmocka_unit_test(test_gradients),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,6 +149,22 @@ static const case_row value_rows[] = {
     {"g () => (y) <int64[1] s = {2}> { y = ConstantOfShape <value = int4[1] {-3}> (s) }", "int4[2] -3 -3"},
     {"g (float[2,3,4] x) => (y) { y = Shape <start = -2, end = 5> (x) }", "int64[2] 3 4"},
     {"g () => (y) <string[1,2] x = {\"a\", \"b\"}> { y = Transpose (x) }", "string[2,1] a b"},
+    {"g () => (y) <string[2,1] a = {\"a\", \"b\"}, string[2] b = {\"\", \"xy\"}> { y = StringConcat (a, b) }",
+     "string[2,2] a axy b bxy"},
+    {"g () => (y) <string[2] x = {\" a b  c\", \"d\"}> { y, n = StringSplit <maxsplit = 1> (x) }",
+     "string[2,2] a b  c d "},
+    {"g () => (y) <string[2] x = {\"a,,b\", \"\"}> { z, y = StringSplit <delimiter = \",\"> (x) }", "int64[2] 3 1"},
+    {"g () => (y) <string[3] x = {\"Mon\", \"t\xc3\xa9\", \"WED\"}> { y = StringNormalizer "
+     "<case_change_action = \"UPPER\", stopwords = [\"mon\"]> (x) }",
+     "string[2] T\xc3\x89 WED"},
+    {"g () => (y) <string[3] x = {\"a.b\", \"aab\", \"a.b\\n\"}> { y = RegexFullMatch <pattern = \"a[.]?(b|c)+\"> (x) "
+     "}",
+     "bool[3] 1 0 0"},
+    {"g (float[2,2] x) => (y) <int64[1] s = {5}> { y = CenterCropPad <axes = [1]> (x, s) }",
+     "float[2,5] 0 0 1 0 0 0 2 3 0 0"},
+    {"g (float[1,3,1] x) => (y) <float[1,2,1] u = {7, 8}, int64[1] i = {2}> "
+     "{ y = TensorScatter <mode = \"circular\"> (x, u, i) }",
+     "float[1,3,1] 8 1 7"},
     {NULL, NULL}};
 
 static void test_values(void **state) {

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cpu/cpu.h"
 #include "base/status.h"
 
 /* Backends the records know but this build does not hold: asking for one says so. */

@@ -13,6 +13,8 @@ typedef struct backend {
   void (*describe)(int i, char *text, size_t size); /* device i, or with i < 0 why there is none */
 } backend;
 
+extern const backend cpu_backend; /* each in its own folder */
+
 extern const backend *const backend_table[]; /* ends with NULL */
 
 /* "cuda:1" → backend and index; "auto": the first that is present. DEVICE with the reason when absent,

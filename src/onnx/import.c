@@ -130,6 +130,7 @@ static rlx_status fill(importer *im, rlx_graph *g, wire_span message) {
   model_parts p = {0};
   scope s = {.importer = im, .graph = g, .prefix = ""};
   rlx_status status = take_apart(im, g, message, &p);
+  im->ir_version = p.ir_version;
   if (status == RLX_OK) status = add_opsets(&p, g);
   for (size_t i = 0; i < p.functions.count && status == RLX_OK; i++) status = function_read(im, p.functions.data[i]);
   if (status == RLX_OK) status = import_graph(&s, p.graph);

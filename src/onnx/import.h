@@ -26,6 +26,7 @@ typedef struct importer {
   arena memory; /* strings of the functions */
   VECTOR(function *) functions;
   map function_names; /* function.name → function */
+  int64_t ir_version; /* of the format */
   int level;
   int open_calls;  /* function calls being expanded */
   int64_t inlined; /* nodes made while there were any */

@@ -63,6 +63,8 @@ static rlx_status add_initializers(scope *s, const span_list *list, bool sparse)
   return RLX_OK;
 }
 
+enum { DEFAULTS_IR = 4 }; /* the version of the format that gave inputs default values */
+
 /* An input with an initializer is a constant: so old files list their weights; newer ones mean a default
  * value, which is then the only one. */
 static rlx_status add_inputs(scope *s, const span_list *list) {
@@ -81,8 +83,8 @@ static rlx_status add_inputs(scope *s, const span_list *list) {
     v->is_input = true;
     if (!vector_push(&g->inputs, v)) return status_no_memory(sizeof v);
   }
-  if (constants)
-    log_line(RLX_LOG_INFO, "graph '%s': %zu inputs have initializers and are constants", g->name, constants);
+  if (constants && s->importer->ir_version >= DEFAULTS_IR)
+    log_line(RLX_LOG_INFO, "graph '%s': %zu inputs have default values and are constants", g->name, constants);
   return RLX_OK;
 }
 

@@ -205,7 +205,7 @@
 #define EW_ADD_u(x, y) EW_ADD_i(x, y)
 #define EW_SUB_u(x, y) EW_SUB_i(x, y)
 #define EW_MUL_u(x, y) EW_MUL_i(x, y)
-#define EW_DIV_u(x, y) ((y) == 0 ? (EW_T)0 : (EW_T)((x) / (y)))
+#define EW_DIV_u(x, y) (EW_T)((y) == 0 ? 0 : (x) / (y))
 
 /* Remainders by class: MOD has the sign of y, FMOD that of x. */
 #define EW_HELPERS_f                                                                                                   \
@@ -216,10 +216,10 @@
   }
 #define EW_HELPERS_i                                                                                                   \
   static inline EW_T EW_FN(div)(EW_T x, EW_T y) { return y == 0 ? (EW_T)0 : y == -1 ? EW_NEG_i(x) : (EW_T)(x / y); }   \
-  static inline EW_T EW_FN(fmod)(EW_T x, EW_T y) { return y == 0 || y == -1 ? (EW_T)0 : (EW_T)(x % y); }               \
+  static inline EW_T EW_FN(fmod)(EW_T x, EW_T y) { return (EW_T)(y == 0 || y == -1 ? 0 : x % y); }                     \
   static inline EW_T EW_FN(mod)(EW_T x, EW_T y) {                                                                      \
     EW_T r = EW_FN(fmod)(x, y);                                                                                        \
-    return r != 0 && (r < 0) != (y < 0) ? (EW_T)(r + y) : r;                                                           \
+    return (EW_T)(r != 0 && (r < 0) != (y < 0) ? r + y : r);                                                           \
   }                                                                                                                    \
   static inline EW_T EW_FN(power)(EW_T x, EW_T y) {                                                                    \
     if (y < 0) return x == 1 ? (EW_T)1 : x == -1 ? (y & 1 ? (EW_T)-1 : (EW_T)1) : (EW_T)0;                             \
@@ -231,16 +231,16 @@
   }                                                                                                                    \
   EW_HELPERS_SHIFT
 #define EW_HELPERS_u                                                                                                   \
-  static inline EW_T EW_FN(fmod)(EW_T x, EW_T y) { return y == 0 ? (EW_T)0 : (EW_T)(x % y); }                          \
-  static inline EW_T EW_FN(mod)(EW_T x, EW_T y) { return y == 0 ? (EW_T)0 : (EW_T)(x % y); }                           \
+  static inline EW_T EW_FN(fmod)(EW_T x, EW_T y) { return (EW_T)(y == 0 ? 0 : x % y); }                                \
+  static inline EW_T EW_FN(mod)(EW_T x, EW_T y) { return (EW_T)(y == 0 ? 0 : x % y); }                                 \
   EW_HELPERS_SHIFT
 /* A shift by a negative number or by all bits leaves what filling in leaves. */
 #define EW_HELPERS_SHIFT                                                                                               \
   static inline EW_T EW_FN(shift_left)(EW_T x, EW_T y) {                                                               \
-    return (EW_U)y >= sizeof(EW_T) * 8 ? (EW_T)0 : (EW_T)(EW_U)((uint64_t)(EW_U)x << (EW_U)y);                         \
+    return (EW_T)(EW_U)((EW_U)y >= sizeof(EW_T) * 8 ? 0 : (uint64_t)(EW_U)x << (EW_U)y);                         \
   }                                                                                                                    \
   static inline EW_T EW_FN(shift_right)(EW_T x, EW_T y) {                                                              \
-    return (EW_U)y >= sizeof(EW_T) * 8 ? (x < 1 && x != 0 ? (EW_T)-1 : (EW_T)0) : (EW_T)(x >> (EW_U)y);                \
+    return (EW_T)((EW_U)y >= sizeof(EW_T) * 8 ? (x < 1 && x != 0 ? (EW_T)-1 : 0) : x >> (EW_U)y);                \
   }
 #define EW_HELPERS_b
 #endif

@@ -1,9 +1,8 @@
 /* cpu.c — the CPU device: always present. */
-#include "backend/cpu/cpu.h"
-
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "base/parallel.h"
 
 static int one(void) { return 1; }

@@ -33,11 +33,11 @@ static rlx_status run(rlx_ctx *ctx) {
   return RLX_OK;
 }
 
-/* Input 1 of CastLike is not read. */
+/* Input 1 of CastLike is not read: it may lie as it likes. */
 static void layouts(const rlx_node *n, rlx_layouts *l) {
   (void)n;
-  for (int i = 0; i < l->input_count; i++) l->inputs[i] = i == 0 ? RLX_SAME_LAYOUT : RLX_ROW_MAJOR;
-  l->outputs[0] = RLX_SAME_LAYOUT;
+  for (int i = 1; i < l->input_count; i++) l->inputs[i] = RLX_ROW_MAJOR;
+  l->inputs[0] = l->outputs[0] = RLX_SAME_LAYOUT;
 }
 
 #define KERNEL(op_name, from)                                                                                          \
