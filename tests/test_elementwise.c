@@ -420,7 +420,7 @@ static rlx_graph *gradient_graph(ew_row row, rlx_tensor *const *in, int arity, c
   rlx_value *y = rlx_graph_op(g, ew_rows[row].op, NULL, 0, values, arity);
   OK(rlx_graph_status(g));
   rlx_graph_output(g, y, "y");
-  OK(infer_graph(g));
+  OK(infer_graph(g, true));
   rlx_node *n = y->producer;
   rlx_type type = type_of(g_values);
   if (forward) {

@@ -256,7 +256,7 @@ static void test_inference(void **state) {
   for (const case_row *r = infer_rows; r->graph; r++) {
     rlx_graph *g = parsed(r->graph);
     char text[300];
-    if (infer_graph(g) != RLX_OK) fail_msg("%s: %s", r->graph, rlx_error_message());
+    if (infer_graph(g, true) != RLX_OK) fail_msg("%s: %s", r->graph, rlx_error_message());
     type_text(&g->outputs.data[0].value->type, text, sizeof text);
     if (strcmp(text, r->expected) != 0) fail_msg("%s\n  gives %s\n  not   %s", r->graph, text, r->expected);
     rlx_graph_destroy(g);
