@@ -69,7 +69,7 @@ static double dot(const rlx_tensor *a, const rlx_tensor *b) {
 /* The graph with the gradient of input `which` of its last node as the only output, and dy as its last input. */
 static rlx_graph *gradient_graph(const char *body, int which) {
   rlx_graph *g = parsed(body);
-  must(infer_graph(g), body);
+  must(infer_graph(g, true), body);
   rlx_node *n = g->nodes.data[g->nodes.count - 1];
   rlx_value *grads[8] = {NULL}, *dys[8] = {NULL};
   dys[0] = rlx_graph_input(g, "dy", &n->outputs[0]->type);
@@ -86,7 +86,7 @@ static rlx_graph *gradient_graph(const char *body, int which) {
 static void check_gradient(const char *body, int which) {
   random_state r = {3};
   rlx_graph *forward = parsed(body), *backward = gradient_graph(body, which);
-  must(infer_graph(forward), body);
+  must(infer_graph(forward, true), body);
   size_t inputs = forward->inputs.count;
   rlx_session *f = session_of(forward, body), *b = session_of(backward, body);
   rlx_tensor *in[4] = {NULL};
