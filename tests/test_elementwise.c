@@ -124,6 +124,9 @@ static const value_row value_rows[] = {
     {22, "Cast <to = 1> (x)", "string[4] x = {\"1.5\", \"-INF\", \"1e3\", \"NaN\"}", "float[4] {1.5, -inf, 1000, nan}"},
     {22, "Cast <to = 7> (x)", "string[2] x = {\"9007199254740993\", \"-3\"}", "int64[2] {9007199254740993, -3}"},
     {22, "Cast <to = 1> (x)", "string[1] x = {\"one\"}", "is no number"},
+    {22, "Cast <to = 8> (x)", "float[7] x = {1, 0.1, 1e-5, -inf, nan, 123456.79, -0.5}",
+     "string[7] {\"1\", \"0.1\", \"1e-05\", \"-INF\", \"NaN\", \"123456.79\", \"-0.5\"}"},
+    {22, "Cast <to = 8> (x)", "uint64[2] x = {18446744073709551615, 0}", "string[2] {\"18446744073709551615\", \"0\"}"},
     {22, "Cast <to = 99> (x)", "float[1] x = {1}", "attribute to = 99"},
     {22, "CastLike (x, y)", "float[1] x = {2.5}, int32[3] y = {1, 2, 3}", "int32[1] {2}"},
     /* Old versions. */
@@ -147,6 +150,11 @@ static bool same_tensor(const rlx_tensor *a, const rlx_tensor *b) {
     return false;
   }
   for (int64_t i = 0; i < a->count; i++) {
+    if (a->dtype == RLX_STRING) {
+      const rlx_string *x = (const rlx_string *)a->data + i, *y = (const rlx_string *)b->data + i;
+      if (x->size != y->size || memcmp(x->data, y->data, x->size) != 0) return false;
+      continue;
+    }
     bool integer = dtype_is_integer(a->dtype);
     if (integer && dtype_load_int(a->dtype, a->data, i) != dtype_load_int(b->dtype, b->data, i)) return false;
     if (!integer && !same_number(dtype_load(a->dtype, a->data, i), dtype_load(b->dtype, b->data, i))) return false;
@@ -420,7 +428,7 @@ static rlx_graph *gradient_graph(ew_row row, rlx_tensor *const *in, int arity, c
   rlx_value *y = rlx_graph_op(g, ew_rows[row].op, NULL, 0, values, arity);
   OK(rlx_graph_status(g));
   rlx_graph_output(g, y, "y");
-  OK(infer_graph(g));
+  OK(infer_graph(g, true));
   rlx_node *n = y->producer;
   rlx_type type = type_of(g_values);
   if (forward) {

@@ -182,6 +182,37 @@ static void test_lrn(void **unused) {
   }
 }
 
+static void test_softmax(void **unused) {
+  (void)unused;
+  random_state r = {23};
+  for (uint64_t i = 0; i < 100; i++) {
+    int rank = (int)random_int(&r, 1, 4);
+    int64_t x[4];
+    for (int d = 0; d < rank; d++) x[d] = random_int(&r, 2, 20);
+    rlx_attr axis = RLX_ATTR_I("axis", random_int(&r, -rank, rank - 1));
+    rlx_type type = kernel_type(rank, x);
+    rlx_graph *g = NULL;
+    rlx_node *n = kernel_node(i % 3 ? "onnx.Softmax" : "onnx.LogSoftmax", &type, 1, &axis, 1, &g);
+    check(g, n, (kernel_check){.seed = i, .threads = 2, .in_place = i % 2}, false);
+  }
+}
+
+static void test_layernorm(void **unused) {
+  (void)unused;
+  random_state r = {29};
+  for (uint64_t i = 0; i < 100; i++) {
+    int rank = (int)random_int(&r, 1, 4), axis = (int)random_int(&r, 0, rank - 1);
+    int64_t x[4];
+    for (int d = 0; d < rank; d++) x[d] = random_int(&r, d == rank - 1 ? 2 : 1, 20);
+    rlx_attr attrs[] = {RLX_ATTR_I("axis", axis - (i % 2 ? rank : 0)), RLX_ATTR_F("epsilon", 1e-3f)};
+    rlx_type types[3] = {kernel_type(rank, x), kernel_type(rank - axis, x + axis),
+                         i % 3 ? kernel_type(rank - axis, x + axis) : (rlx_type){.rank = RLX_UNKNOWN}};
+    rlx_graph *g = NULL;
+    rlx_node *n = kernel_node("onnx.LayerNormalization", types, 3, attrs, 2, &g);
+    check(g, n, (kernel_check){.seed = i, .threads = 2, .in_place = i % 2}, false);
+  }
+}
+
 /* ---- matrix products ---------------------------------------------------------------------- */
 
 static kernel_check random_options(random_state *r, uint64_t seed) {
@@ -281,6 +312,8 @@ int main(void) {
       cmocka_unit_test(test_conv_winograd),
       cmocka_unit_test(test_pool),
       cmocka_unit_test(test_lrn),
+      cmocka_unit_test(test_softmax),
+      cmocka_unit_test(test_layernorm),
       cmocka_unit_test(test_matmul),
       cmocka_unit_test(test_gemm),
       cmocka_unit_test(test_fused_matmul),

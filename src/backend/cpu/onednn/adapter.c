@@ -1,7 +1,6 @@
 /* adapter.c — oneDNN primitives behind plain numbers: creating, packing, executing. */
 #include "backend/cpu/onednn/adapter.h"
 
-#include <dnnl.h>
 #include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -10,32 +9,20 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "backend/cpu/onednn/adapter_private.h"
 #include "base/memory.h"
 #include "base/status.h"
-
-/* The two generations differ in who owns memory descriptors and in how a primitive is described. */
-#if DNNL_VERSION_MAJOR >= 3
-#define MD_POINTER(m) ((m)->set ? (m)->desc : NULL)
-#define CREATE(name, pd, attr, ...) dnnl_##name##_primitive_desc_create(pd, engine, __VA_ARGS__, attr)
-typedef const_dnnl_memory_desc_t md_pointer;
-#else
-#define MD_POINTER(m) ((m)->set ? &(m)->desc : NULL)
-typedef const dnnl_memory_desc_t *md_pointer;
-#endif
-
-/* Owned: md_finish. */
-typedef struct md {
-  dnnl_memory_desc_t desc;
-  bool set;
-} md;
 
 enum { ROLE_SRC, ROLE_WEIGHTS, ROLE_BIAS, ROLE_DST, ROLE_SCRATCH, ROLE_COUNT };
 static const int role_args[ROLE_COUNT] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST,
                                           DNNL_ARG_SCRATCHPAD};
+static const int affine_args[ROLE_COUNT] = {DNNL_ARG_SRC, DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_DST,
+                                            DNNL_ARG_SCRATCHPAD};
 
 /* `pack` reorders dense weights (`dense`) to those of the primitive; NULL if they are the same. */
 struct onednn_primitive {
   dnnl_primitive_t primitive, pack;
+  const int *args; /* oneDNN's name of each role */
   md roles[ROLE_COUNT];
   md dense, pack_scratch;
   char key[60];
@@ -54,9 +41,9 @@ struct onednn_run {
   slot pack_from, pack_scratch;
 };
 
-static dnnl_engine_t engine;
+dnnl_engine_t onednn_engine;
 static dnnl_status_t engine_status;
-static void make_engine(void) { engine_status = dnnl_engine_create(&engine, dnnl_cpu, 0); }
+static void make_engine(void) { engine_status = dnnl_engine_create(&onednn_engine, dnnl_cpu, 0); }
 
 static dnnl_status_t start(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -244,11 +231,6 @@ static dnnl_status_t attr_make(const onednn_post *post, dnnl_primitive_attr_t *o
 
 /* ---- creating ----------------------------------------------------------------------------- */
 
-/* The operands of a primitive as asked for. */
-typedef struct request {
-  md src, weights, bias, dst;
-} request;
-
 static void request_finish(request *r) {
   md_finish(&r->src);
   md_finish(&r->weights);
@@ -272,7 +254,7 @@ static dnnl_status_t make_pack(onednn_primitive *p, const onednn_tensor *weights
   s = attr_make(NULL, &attr);
   if (s != dnnl_success) return s;
   dnnl_primitive_desc_t pd;
-  s = dnnl_reorder_primitive_desc_create(&pd, MD_POINTER(&p->dense), engine, MD_POINTER(to), engine, attr);
+  s = dnnl_reorder_primitive_desc_create(&pd, MD_POINTER(&p->dense), onednn_engine, MD_POINTER(to), onednn_engine, attr);
   if (s == dnnl_success) {
     s = query(pd, dnnl_query_scratchpad_md, 0, &p->pack_scratch);
     if (s == dnnl_success) s = dnnl_primitive_create(&p->pack, pd);
@@ -282,17 +264,27 @@ static dnnl_status_t make_pack(onednn_primitive *p, const onednn_tensor *weights
   return s;
 }
 
+/* Weights and bias as the primitive wants them; scale and shift are as they are. */
+static dnnl_status_t query_weights(onednn_primitive *p, dnnl_primitive_desc_t pd, const family *f, const request *r) {
+  p->args = f->affine ? affine_args : role_args;
+  if (f->affine) {
+    dnnl_status_t s = r->weights.set ? md_copy(&p->roles[ROLE_WEIGHTS], MD_POINTER(&r->weights)) : dnnl_success;
+    return s == dnnl_success && r->bias.set ? md_copy(&p->roles[ROLE_BIAS], MD_POINTER(&r->bias)) : s;
+  }
+  dnnl_status_t s = f->weights ? query(pd, dnnl_query_weights_md, 0, &p->roles[ROLE_WEIGHTS]) : dnnl_success;
+  return s == dnnl_success && r->bias.set ? query(pd, dnnl_query_weights_md, 1, &p->roles[ROLE_BIAS]) : s;
+}
+
 /* Takes the description over. */
-static dnnl_status_t finish_primitive(onednn_primitive *p, dnnl_primitive_desc_t pd, const onednn_tensor *weights,
-                                      bool has_bias) {
+static dnnl_status_t finish_primitive(onednn_primitive *p, dnnl_primitive_desc_t pd, const family *f,
+                                      const request *r) {
   dnnl_status_t s = query(pd, dnnl_query_src_md, 0, &p->roles[ROLE_SRC]);
   if (s == dnnl_success) s = query(pd, dnnl_query_dst_md, 0, &p->roles[ROLE_DST]);
-  if (s == dnnl_success && weights) s = query(pd, dnnl_query_weights_md, 0, &p->roles[ROLE_WEIGHTS]);
-  if (s == dnnl_success && has_bias) s = query(pd, dnnl_query_weights_md, 1, &p->roles[ROLE_BIAS]);
+  if (s == dnnl_success) s = query_weights(p, pd, f, r);
   if (s == dnnl_success) s = query(pd, dnnl_query_scratchpad_md, 0, &p->roles[ROLE_SCRATCH]);
   if (s == dnnl_success) s = dnnl_primitive_create(&p->primitive, pd);
   dnnl_primitive_desc_destroy(pd);
-  if (s == dnnl_success && weights) s = make_pack(p, weights);
+  if (s == dnnl_success && f->weights && !f->affine) s = make_pack(p, f->weights);
   return s;
 }
 
@@ -306,17 +298,6 @@ void onednn_destroy(onednn_primitive *p) {
   mem_free(p);
 }
 
-/* Builds a primitive of one family: `describe` makes the description from the operands. */
-typedef dnnl_status_t (*describe_fn)(const void *desc, request *r, dnnl_primitive_attr_t attr,
-                                     dnnl_primitive_desc_t *out);
-typedef struct family {
-  const char *name;
-  describe_fn describe;
-  const onednn_tensor *src, *weights, *bias, *dst; /* NULL: has none */
-  const onednn_post *post;
-  bool pack; /* the primitive chooses the form of its weights */
-} family;
-
 static dnnl_status_t build(const family *f, const void *desc, onednn_primitive *p) {
   request r = {0};
   dnnl_primitive_attr_t attr;
@@ -328,13 +309,13 @@ static dnnl_status_t build(const family *f, const void *desc, onednn_primitive *
   if (s == dnnl_success && f->bias) s = md_make(&r.bias, f->bias);
   if (s == dnnl_success) s = md_make(&r.dst, f->dst);
   if (s == dnnl_success) s = f->describe(desc, &r, attr, &pd);
-  if (s == dnnl_success) s = finish_primitive(p, pd, f->weights, r.bias.set);
+  if (s == dnnl_success) s = finish_primitive(p, pd, f, &r);
   request_finish(&r);
   dnnl_primitive_attr_destroy(attr);
   return s;
 }
 
-static rlx_status create(const void *ctx, int threads, const family *f, const void *desc, onednn_primitive **out) {
+rlx_status onednn_create(const void *ctx, int threads, const family *f, const void *desc, onednn_primitive **out) {
   dnnl_status_t s = start();
   if (s != dnnl_success) return fail(ctx, "engine", s);
   onednn_primitive *p = mem_zalloc(sizeof *p);
@@ -349,119 +330,6 @@ static rlx_status create(const void *ctx, int threads, const family *f, const vo
   }
   *out = p;
   return RLX_OK;
-}
-
-/* ---- families ----------------------------------------------------------------------------- */
-
-typedef struct window_dims {
-  dnnl_dims_t kernel, strides, dilates, before, after;
-} window_dims;
-
-/* oneDNN counts the gaps of a dilation: 0 is dense. */
-static window_dims window_of(const onednn_window *w) {
-  window_dims d = {{0}, {0}, {0}, {0}, {0}};
-  for (int i = 0; i < 3; i++) {
-    d.kernel[i] = w->kernel[i];
-    d.strides[i] = w->strides[i];
-    d.dilates[i] = w->dilations[i] - 1;
-    d.before[i] = w->before[i];
-    d.after[i] = w->after[i];
-  }
-  return d;
-}
-
-static dnnl_status_t describe_convolution_by(const onednn_convolution_desc *c, request *r, dnnl_primitive_attr_t attr,
-                                             dnnl_alg_kind_t kind, dnnl_primitive_desc_t *out) {
-  window_dims w = window_of(&c->window);
-#if DNNL_VERSION_MAJOR >= 3
-  return CREATE(convolution_forward, out, attr, dnnl_forward_inference, kind, MD_POINTER(&r->src),
-                MD_POINTER(&r->weights), MD_POINTER(&r->bias), MD_POINTER(&r->dst), w.strides, w.dilates, w.before,
-                w.after);
-#else
-  dnnl_convolution_desc_t d;
-  dnnl_status_t s = dnnl_dilated_convolution_forward_desc_init(
-      &d, dnnl_forward_inference, kind, MD_POINTER(&r->src), MD_POINTER(&r->weights), MD_POINTER(&r->bias),
-      MD_POINTER(&r->dst), w.strides, w.dilates, w.before, w.after);
-  return s == dnnl_success ? dnnl_primitive_desc_create(out, &d, attr, engine, NULL) : s;
-#endif
-}
-
-static dnnl_status_t describe_convolution(const void *desc, request *r, dnnl_primitive_attr_t attr,
-                                          dnnl_primitive_desc_t *out) {
-  const onednn_convolution_desc *c = desc;
-  if (c->winograd) {
-    dnnl_status_t s = describe_convolution_by(c, r, attr, dnnl_convolution_winograd, out);
-    if (s != dnnl_unimplemented) return s;
-  }
-  return describe_convolution_by(c, r, attr, dnnl_convolution_direct, out);
-}
-
-rlx_status onednn_make_convolution(const void *ctx, int threads, const onednn_convolution_desc *d,
-                              onednn_primitive **out) {
-  family f = {"convolution", describe_convolution, &d->src, &d->weights, &d->bias, &d->dst, &d->post, true};
-  return create(ctx, threads, &f, d, out);
-}
-
-static dnnl_status_t describe_pooling(const void *desc, request *r, dnnl_primitive_attr_t attr,
-                                      dnnl_primitive_desc_t *out) {
-  static const dnnl_alg_kind_t kinds[] = {[ONEDNN_POOL_MAX] = dnnl_pooling_max,
-                                          [ONEDNN_POOL_AVERAGE] = dnnl_pooling_avg_exclude_padding,
-                                          [ONEDNN_POOL_AVERAGE_PADDED] = dnnl_pooling_avg_include_padding};
-  const onednn_pooling_desc *p = desc;
-  window_dims w = window_of(&p->window);
-#if DNNL_VERSION_MAJOR >= 3
-  return CREATE(pooling_forward, out, attr, dnnl_forward_inference, kinds[p->kind], MD_POINTER(&r->src),
-                MD_POINTER(&r->dst), w.strides, w.kernel, w.dilates, w.before, w.after);
-#else
-  dnnl_pooling_v2_desc_t d;
-  dnnl_status_t s =
-      dnnl_pooling_v2_forward_desc_init(&d, dnnl_forward_inference, kinds[p->kind], MD_POINTER(&r->src),
-                                        MD_POINTER(&r->dst), w.strides, w.kernel, w.dilates, w.before, w.after);
-  return s == dnnl_success ? dnnl_primitive_desc_create(out, &d, attr, engine, NULL) : s;
-#endif
-}
-
-rlx_status onednn_make_pooling(const void *ctx, int threads, const onednn_pooling_desc *d, onednn_primitive **out) {
-  family f = {"pooling", describe_pooling, &d->src, NULL, NULL, &d->dst, NULL, false};
-  return create(ctx, threads, &f, d, out);
-}
-
-static dnnl_status_t describe_lrn(const void *desc, request *r, dnnl_primitive_attr_t attr,
-                                  dnnl_primitive_desc_t *out) {
-  const onednn_lrn_desc *l = desc;
-#if DNNL_VERSION_MAJOR >= 3
-  return CREATE(lrn_forward, out, attr, dnnl_forward_inference, dnnl_lrn_across_channels, MD_POINTER(&r->src),
-                MD_POINTER(&r->dst), l->size, l->alpha, l->beta, l->bias);
-#else
-  dnnl_lrn_desc_t d;
-  dnnl_status_t s = dnnl_lrn_forward_desc_init(&d, dnnl_forward_inference, dnnl_lrn_across_channels,
-                                               MD_POINTER(&r->src), l->size, l->alpha, l->beta, l->bias);
-  return s == dnnl_success ? dnnl_primitive_desc_create(out, &d, attr, engine, NULL) : s;
-#endif
-}
-
-rlx_status onednn_make_lrn(const void *ctx, int threads, const onednn_lrn_desc *d, onednn_primitive **out) {
-  family f = {"lrn", describe_lrn, &d->src, NULL, NULL, &d->src, NULL, false};
-  return create(ctx, threads, &f, d, out);
-}
-
-static dnnl_status_t describe_matmul(const void *desc, request *r, dnnl_primitive_attr_t attr,
-                                     dnnl_primitive_desc_t *out) {
-  (void)desc;
-#if DNNL_VERSION_MAJOR >= 3
-  return CREATE(matmul, out, attr, MD_POINTER(&r->src), MD_POINTER(&r->weights), MD_POINTER(&r->bias),
-                MD_POINTER(&r->dst));
-#else
-  dnnl_matmul_desc_t d;
-  dnnl_status_t s = dnnl_matmul_desc_init(&d, MD_POINTER(&r->src), MD_POINTER(&r->weights), MD_POINTER(&r->bias),
-                                          MD_POINTER(&r->dst));
-  return s == dnnl_success ? dnnl_primitive_desc_create(out, &d, attr, engine, NULL) : s;
-#endif
-}
-
-rlx_status onednn_make_matmul(const void *ctx, int threads, const onednn_matmul_desc *d, onednn_primitive **out) {
-  family f = {"matmul", describe_matmul, &d->src, &d->weights, &d->bias, &d->dst, &d->post, d->pack};
-  return create(ctx, threads, &f, d, out);
 }
 
 const char *onednn_implementation(const onednn_primitive *p) {
@@ -492,7 +360,7 @@ void onednn_packing(const onednn_primitive *p, rlx_packing *out) {
 }
 
 static dnnl_status_t slot_make(slot *s, const md *m) {
-  return m->set ? dnnl_memory_create(&s->memory, MD_POINTER(m), engine, DNNL_MEMORY_NONE) : dnnl_success;
+  return m->set ? dnnl_memory_create(&s->memory, MD_POINTER(m), onednn_engine, DNNL_MEMORY_NONE) : dnnl_success;
 }
 
 /* Setting a handle clears the padding of blocked memory, so it is done only when it changes. */
@@ -523,7 +391,7 @@ void onednn_run_destroy(onednn_run *r) {
 rlx_status onednn_run_create(const onednn_primitive *p, onednn_run **out) {
   onednn_run *r = mem_zalloc(sizeof *r);
   if (!r) return status_no_memory(sizeof *r);
-  dnnl_status_t s = dnnl_stream_create(&r->stream, engine, dnnl_stream_default_flags);
+  dnnl_status_t s = dnnl_stream_create(&r->stream, onednn_engine, dnnl_stream_default_flags);
   for (int i = 0; i < ROLE_COUNT && s == dnnl_success; i++) s = slot_make(&r->roles[i], &p->roles[i]);
   if (s == dnnl_success && p->pack) s = slot_make(&r->pack_from, &p->dense);
   if (s == dnnl_success && p->pack) s = slot_make(&r->pack_scratch, &p->pack_scratch);
@@ -576,7 +444,7 @@ static dnnl_status_t execute(const onednn_primitive *p, onednn_run *r, const one
   int count = 0;
   for (int i = 0; i < ROLE_COUNT && s == dnnl_success; i++) {
     s = slot_set(&r->roles[i], data[i]);
-    count = add_argument(list, count, role_args[i], &r->roles[i]);
+    count = add_argument(list, count, p->args[i], &r->roles[i]);
   }
   if (s == dnnl_success && pack) s = execute_pack(p, r, a->weights, a->workspace);
   return s == dnnl_success ? dnnl_primitive_execute(p->primitive, r->stream, count, list) : s;

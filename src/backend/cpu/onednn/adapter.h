@@ -81,6 +81,17 @@ typedef struct onednn_lrn_desc {
   float alpha, beta, bias;
 } onednn_lrn_desc;
 
+typedef struct onednn_softmax_desc {
+  onednn_tensor src; /* and dst */
+  int axis;
+  bool logarithm;
+} onednn_softmax_desc;
+
+typedef struct onednn_layernorm_desc {
+  onednn_tensor src, scale, shift; /* [rows, columns], [columns], [columns] or absent; dst is like src */
+  float epsilon;
+} onednn_layernorm_desc;
+
 typedef struct onednn_matmul_desc {
   onednn_tensor src, weights, bias, dst; /* all of one rank; batch dims of 1 broadcast */
   onednn_post post;
@@ -94,6 +105,8 @@ rlx_status onednn_make_convolution(const void *ctx, int threads, const onednn_co
 rlx_status onednn_make_pooling(const void *ctx, int threads, const onednn_pooling_desc *d, onednn_primitive **out);
 rlx_status onednn_make_lrn(const void *ctx, int threads, const onednn_lrn_desc *d, onednn_primitive **out);
 rlx_status onednn_make_matmul(const void *ctx, int threads, const onednn_matmul_desc *d, onednn_primitive **out);
+rlx_status onednn_make_softmax(const void *ctx, int threads, const onednn_softmax_desc *d, onednn_primitive **out);
+rlx_status onednn_make_layernorm(const void *ctx, int threads, const onednn_layernorm_desc *d, onednn_primitive **out);
 void onednn_destroy(onednn_primitive *p);
 /* oneDNN's name of what runs it: "jit:avx512_core", … */
 const char *onednn_implementation(const onednn_primitive *p);
