@@ -138,6 +138,7 @@ static const case_row value_rows[] = {
     {"g () => (y) <int32[4] x = {3, 1, 3, 2}> { y, i = Unique <sorted = 0> (x) }", "int32[3] 3 1 2"},
     {"g (float[1,4,1,1] x) => (y) { y = DepthToSpace <blocksize = 2> (x) }", "float[1,1,2,2] 0 1 2 3"},
     {"g (float[1,1,2,1] x) => (y) { y = Upsample@7 <scales = [1.0, 1.0, 1.0, 2.0]> (x) }", "float[1,1,2,2] 0 0 1 1"},
+    {"g (float[2,4] x) => (y) <float[2] s = {0.6, 0.6}> { y = Resize@10 (x, s) }", "float[1,2] 0 2"},
     {"g (float[1,1,1,2] x) => (y) <float[4] s = {1, 1, 1, 2}> { y = Resize <mode = \"linear\"> (x, , s) }",
      "float[1,1,1,4] 0 0.25 0.75 1"},
     {"g (float[2] x) => (y) { y = Dropout (x) }", "float[2] 0 1"},
