@@ -150,7 +150,15 @@ static inline float v_asinh(float x) { return asinhf(x); }
 static inline float v_acosh(float x) { return acoshf(x); }
 static inline float v_atanh(float x) { return atanhf(x); }
 static inline float v_fmod(float x, float y) { return fmodf(x, y); }
-static inline float v_pow(float x, float y) { return powf(x, y); }
+/* The exponents that models have; adding 0 makes the root of -0 what pow says. */
+static inline float v_pow(float x, float y) {
+  if (y == 2.0f) return x * x;
+  if (y == 3.0f) return x * x * x;
+  if (y == 0.5f) return x == -INFINITY ? INFINITY : sqrtf(x) + 0.0f;
+  if (y == -0.5f) return x == -INFINITY ? 0.0f : 1.0f / (sqrtf(x) + 0.0f);
+  if (y == -1.0f) return 1.0f / x;
+  return powf(x, y);
+}
 
 /* Double: C's own. */
 static inline double vm_sigmoid_double(double x) {
