@@ -9,9 +9,8 @@
 #include "ir/layout.h"
 #include "support/kernel.h"
 
-static const double tolerance = 2e-5;
-
 #ifdef RLX_HAVE_ONEDNN
+static const double tolerance = 2e-5;
 
 static const uint32_t layouts[] = {LAYOUT_ROW_MAJOR, LAYOUT_BLOCK8, LAYOUT_BLOCK16, LAYOUT_CHANNELS_LAST};
 
