@@ -4,6 +4,7 @@
 #include "backend/cpu/onednn/_kernel.h"
 #include "base/status.h"
 #include "ir/module.h"
+#include "ir/shape.h"
 #include "ops/softmax.h"
 
 static const char *why_not(const rlx_node *n) {
@@ -21,7 +22,7 @@ static rlx_status prepare(rlx_bound *b, void **state) {
   if (s.inner == 1) d.src.rank = 2;
   d.logarithm = strcmp(rlx_node_op(rlx_bound_node(b)), "onnx.LogSoftmax") == 0;
   onednn_primitive *primitive = NULL;
-  RLX_TRY(onednn_make_softmax(b, rlx_bound_threads(b), &d, &primitive));
+  RLX_TRY(onednn_make_softmax(b, onednn_threads(b, 50 * (double)shape_count(x->rank, x->dims)), &d, &primitive));
   *state = primitive;
   return RLX_OK;
 }
