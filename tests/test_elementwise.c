@@ -124,6 +124,9 @@ static const value_row value_rows[] = {
     {22, "Cast <to = 1> (x)", "string[4] x = {\"1.5\", \"-INF\", \"1e3\", \"NaN\"}", "float[4] {1.5, -inf, 1000, nan}"},
     {22, "Cast <to = 7> (x)", "string[2] x = {\"9007199254740993\", \"-3\"}", "int64[2] {9007199254740993, -3}"},
     {22, "Cast <to = 1> (x)", "string[1] x = {\"one\"}", "is no number"},
+    {22, "Cast <to = 8> (x)", "float[7] x = {1, 0.1, 1e-5, -inf, nan, 123456.79, -0.5}",
+     "string[7] {\"1\", \"0.1\", \"1e-05\", \"-INF\", \"NaN\", \"123456.79\", \"-0.5\"}"},
+    {22, "Cast <to = 8> (x)", "uint64[2] x = {18446744073709551615, 0}", "string[2] {\"18446744073709551615\", \"0\"}"},
     {22, "Cast <to = 99> (x)", "float[1] x = {1}", "attribute to = 99"},
     {22, "CastLike (x, y)", "float[1] x = {2.5}, int32[3] y = {1, 2, 3}", "int32[1] {2}"},
     /* Old versions. */
@@ -147,6 +150,11 @@ static bool same_tensor(const rlx_tensor *a, const rlx_tensor *b) {
     return false;
   }
   for (int64_t i = 0; i < a->count; i++) {
+    if (a->dtype == RLX_STRING) {
+      const rlx_string *x = (const rlx_string *)a->data + i, *y = (const rlx_string *)b->data + i;
+      if (x->size != y->size || memcmp(x->data, y->data, x->size) != 0) return false;
+      continue;
+    }
     bool integer = dtype_is_integer(a->dtype);
     if (integer && dtype_load_int(a->dtype, a->data, i) != dtype_load_int(b->dtype, b->data, i)) return false;
     if (!integer && !same_number(dtype_load(a->dtype, a->data, i), dtype_load(b->dtype, b->data, i))) return false;
@@ -187,6 +195,69 @@ static void test_values(void **state) {
   int failed = 0;
   for (size_t i = 0; i < sizeof value_rows / sizeof *value_rows; i++) failed += !check_value(&value_rows[i]);
   assert_int_equal(failed, 0);
+}
+
+/* ---- broadcasting, against its definition ---- */
+
+/* The element of a broadcast input that output element `at` reads. */
+static int64_t source_index(int64_t at, int rank, const int64_t *out, int own_rank, const int64_t *own) {
+  int64_t index = 0, step = 1;
+  for (int d = rank - 1; d >= 0; d--) {
+    int64_t coordinate = at % out[d], dim = d - (rank - own_rank) >= 0 ? own[d - (rank - own_rank)] : 1;
+    at /= out[d];
+    if (dim != 1) index += coordinate * step;
+    step *= dim;
+  }
+  return index;
+}
+
+static void check_walk(random_state *r) {
+  enum { INPUTS = 3, MOST = 4096 };
+  static uint64_t numbers[MOST]; /* element i holds i */
+  int64_t out[5], own[INPUTS][5], count = 1;
+  int rank = (int)random_int(r, 0, 5), ranks[INPUTS];
+  for (int i = 0; i < MOST; i++) numbers[i] = (uint64_t)i;
+  for (int d = 0; d < rank; d++) {
+    out[d] = random_int(r, 0, 9) == 0 ? random_int(r, 0, 90) : random_int(r, 1, 4);
+    count *= out[d];
+  }
+  if (count > MOST) return;
+  broadcast_shape shapes[INPUTS];
+  const void *data[INPUTS] = {numbers, numbers, numbers};
+  const size_t sizes[INPUTS] = {8, 8, 8};
+  for (int i = 0; i < INPUTS; i++) {
+    ranks[i] = (int)random_int(r, 0, rank);
+    for (int d = 0; d < ranks[i]; d++) own[i][d] = random_int(r, 0, 2) == 0 ? 1 : out[rank - ranks[i] + d];
+    shapes[i] = (broadcast_shape){ranks[i], own[i]};
+  }
+  broadcast plan;
+  broadcast_plan(&plan, (broadcast_shape){rank, out}, shapes, INPUTS);
+  assert_int_equal(plan.count, count);
+  _Alignas(64) broadcast_tile tiles[INPUTS];
+  broadcast_walk walk;
+  broadcast_piece piece;
+  broadcast_walk_start(&walk, &plan, data, sizes, tiles, random_int(r, 0, 1) ? 100 : INT64_MAX);
+  for (int64_t begin = 0; begin < count;) {
+    int64_t end = begin + random_int(r, 1, count - begin), at = begin;
+    broadcast_walk_range(&walk, begin, end);
+    while (broadcast_walk_next(&walk, &piece)) {
+      assert_int_equal(piece.at, at);
+      for (int64_t e = 0; e < piece.count; e++, at++) {
+        for (int i = 0; i < INPUTS; i++) {
+          uint64_t is = ((const uint64_t *)piece.in[i])[piece.still >> i & 1 ? 0 : e];
+          assert_int_equal(is, source_index(at, rank, out, ranks[i], own[i]));
+        }
+      }
+    }
+    assert_int_equal(at, end);
+    begin = end;
+  }
+}
+
+static void test_broadcast(void **state) {
+  (void)state;
+  random_state r = {3};
+  for (int i = 0; i < 3000; i++) check_walk(&r);
 }
 
 /* ---- kernels against references ---- */
@@ -420,7 +491,7 @@ static rlx_graph *gradient_graph(ew_row row, rlx_tensor *const *in, int arity, c
   rlx_value *y = rlx_graph_op(g, ew_rows[row].op, NULL, 0, values, arity);
   OK(rlx_graph_status(g));
   rlx_graph_output(g, y, "y");
-  OK(infer_graph(g));
+  OK(infer_graph(g, true));
   rlx_node *n = y->producer;
   rlx_type type = type_of(g_values);
   if (forward) {
@@ -535,8 +606,8 @@ static void test_gradients(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_values),   cmocka_unit_test(test_kernels),   cmocka_unit_test(test_layouts),
-      cmocka_unit_test(test_accuracy), cmocka_unit_test(test_gradients),
+      cmocka_unit_test(test_values),  cmocka_unit_test(test_broadcast), cmocka_unit_test(test_kernels),
+      cmocka_unit_test(test_layouts), cmocka_unit_test(test_accuracy),  cmocka_unit_test(test_gradients),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

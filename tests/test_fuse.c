@@ -192,6 +192,34 @@ static void test_activations(void **state) {
   rlx_graph_destroy(g);
 }
 
+/* ---- half floats ---- */
+
+static void test_half(void **state) {
+  (void)state;
+  static const char source[] =
+      "<ir_version: 8, opset_import: [\"\" : 17]> g (float16[700] x, float16[1] w) => (y, z)\n"
+      "{ a = Sigmoid (x) b = Mul (x, a) c = Add (b, w) y = Tanh (c) d = Less (x, w) e = Neg (x) z = Where (d, e, w) }";
+  rlx_graph *g;
+  rlx_tensor *in[2];
+  OK(rlx_graph_load_memory(source, strlen(source), NULL, &g));
+  for (int i = 0; i < 2; i++) {
+    OK(rlx_tensor_create(RLX_FLOAT16, 1, (const int64_t[]){i ? 1 : 700}, &in[i]));
+    for (int e = 0; e < in[i]->count; e++) dtype_store(RLX_FLOAT16, in[i]->data, e, (e - 300) * 0.01);
+  }
+  run_result with = {{NULL}, 0}, without = {{NULL}, 0};
+  rlx_session_options options = RLX_SESSION_OPTIONS_INIT;
+  run_graph(g, in, &options, &with);
+  options.disable_passes = "fuse";
+  run_graph(g, in, &options, &without);
+  assert_int_equal(with.steps, 2);
+  for (int i = 0; i < 2; i++) assert_true(difference(with.outputs[i], without.outputs[i]) < 2e-2);
+  release(&with);
+  release(&without);
+  rlx_tensor_destroy(in[0]);
+  rlx_tensor_destroy(in[1]);
+  rlx_graph_destroy(g);
+}
+
 /* ---- what a user asked for stays ---- */
 
 static int calls;
@@ -262,10 +290,8 @@ static void test_pin(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_random),
-      cmocka_unit_test(test_activations),
-      cmocka_unit_test(test_user_kernel),
-      cmocka_unit_test(test_pin),
+      cmocka_unit_test(test_random),      cmocka_unit_test(test_activations), cmocka_unit_test(test_half),
+      cmocka_unit_test(test_user_kernel), cmocka_unit_test(test_pin),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/log.h"
 #include "ir/shape.h"
 
 const rlx_node *rlx_infer_node(const rlx_infer *c) { return c->node; }
@@ -87,34 +88,39 @@ rlx_status infer_node(struct rlx_infer *c) {
 
 /* ---- whole graphs ------------------------------------------------------------------------- */
 
-/* Takes what inference found into a value's type; declared dims stay where inference knows nothing. */
-static rlx_status refine(rlx_value *v, const rlx_type *t) {
+static bool shapes_agree(const rlx_type *a, const rlx_type *b) {
+  if (a->rank < 0 || b->rank < 0) return true;
+  if (a->rank != b->rank) return false;
+  for (int d = 0; d < a->rank; d++)
+    if (a->dims[d] >= 0 && b->dims[d] >= 0 && a->dims[d] != b->dims[d]) return false;
+  return true;
+}
+
+/* Takes what inference found into a value's type; declared dims stay where inference knows nothing. Exporters leave
+ * shapes of an earlier graph behind: a wrong dtype is always an error, a wrong shape only if strict. */
+static rlx_status refine(rlx_value *v, const rlx_type *t, bool strict) {
   rlx_type *old = &v->type;
   char a[300], b[300];
-  if (old->dtype != RLX_UNDEFINED && t->dtype != RLX_UNDEFINED && (old->dtype != t->dtype || old->kind != t->kind))
+  bool clash = old->dtype != RLX_UNDEFINED && t->dtype != RLX_UNDEFINED && (old->dtype != t->dtype || old->kind != t->kind);
+  bool wrong = !shapes_agree(old, t);
+  if (clash || (wrong && strict))
     return RLX_FAIL(INVALID, "output '%s' is declared %s but is %s", v->name, type_text(old, a, sizeof a), type_text(t, b, sizeof b));
+  if (wrong)
+    log_line(RLX_LOG_WARN, "value '%s' is declared %s but is %s: the declaration is not used", v->name,
+             type_text(old, a, sizeof a), type_text(t, b, sizeof b));
   if (t->dtype != RLX_UNDEFINED) {
     old->dtype = t->dtype;
     old->kind = t->kind;
   }
   if (t->rank < 0) return RLX_OK;
-  if (old->rank < 0) {
-    old->rank = t->rank;
-    if (t->rank > 0) memcpy(old->dims, t->dims, (size_t)t->rank * sizeof *t->dims);
-    return RLX_OK;
-  }
-  if (old->rank != t->rank)
-    return RLX_FAIL(INVALID, "output '%s' is declared %s but is %s", v->name, type_text(old, a, sizeof a), type_text(t, b, sizeof b));
-  for (int d = 0; d < t->rank; d++) {
-    if (t->dims[d] < 0) continue;
-    if (old->dims[d] >= 0 && old->dims[d] != t->dims[d])
-      return RLX_FAIL(INVALID, "output '%s' is declared %s but is %s", v->name, type_text(old, a, sizeof a), type_text(t, b, sizeof b));
-    old->dims[d] = t->dims[d];
-  }
+  bool fresh = wrong || old->rank < 0;
+  old->rank = t->rank;
+  for (int d = 0; d < t->rank; d++)
+    if (fresh || t->dims[d] >= 0) old->dims[d] = t->dims[d];
   return RLX_OK;
 }
 
-rlx_status infer_node_types(rlx_node *n) {
+static rlx_status infer_types(rlx_node *n, bool strict) {
   const rlx_type **inputs = mem_array((size_t)n->input_count, sizeof *inputs);
   rlx_type *outputs = mem_array((size_t)n->output_count, sizeof *outputs);
   rlx_status status = inputs && outputs ? RLX_OK : status_no_memory(sizeof *outputs);
@@ -122,18 +128,20 @@ rlx_status infer_node_types(rlx_node *n) {
   struct rlx_infer c = {.node = n, .inputs = inputs, .outputs = outputs};
   if (status == RLX_OK) status = node_check(n);
   if (status == RLX_OK) status = infer_node(&c);
-  for (int i = 0; i < n->output_count && status == RLX_OK; i++) status = refine(n->outputs[i], &outputs[i]);
+  for (int i = 0; i < n->output_count && status == RLX_OK; i++) status = refine(n->outputs[i], &outputs[i], strict);
   mem_free(inputs);
   mem_free(outputs);
   return status;
 }
 
-rlx_status infer_graph(rlx_graph *g) {
+rlx_status infer_node_types(rlx_node *n) { return infer_types(n, false); }
+
+rlx_status infer_graph(rlx_graph *g, bool strict) {
   for (size_t i = 0; i < g->nodes.count; i++) {
     rlx_node *n = g->nodes.data[i];
-    for (int k = 0; node_subgraph(n, k); k++) RLX_TRY(infer_graph(node_subgraph(n, k)));
+    for (int k = 0; node_subgraph(n, k); k++) RLX_TRY(infer_graph(node_subgraph(n, k), strict));
     if (!n->op) continue;
-    rlx_status status = infer_node_types(n);
+    rlx_status status = infer_types(n, strict);
     if (status != RLX_OK) return status_prefix(status, "node '%s' (%s)", n->name, n->op_name);
   }
   return RLX_OK;

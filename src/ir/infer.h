@@ -23,7 +23,8 @@ rlx_status infer_node(struct rlx_infer *ctx);
 /* Static inference of one node: refines the types of its outputs in place. */
 rlx_status infer_node_types(rlx_node *n);
 /* Static inference over a whole graph with constants as the only known values; subgraphs included.
- * Output types are refined in place; a contradiction with a declared type is an error. */
-rlx_status infer_graph(rlx_graph *g);
+ * Output types are refined in place; strict: a declared shape that is wrong is an
+ * error, else a warning to the log; a wrong dtype always is an error. */
+rlx_status infer_graph(rlx_graph *g, bool strict);
 
 #endif

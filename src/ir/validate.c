@@ -150,7 +150,7 @@ rlx_status rlx_graph_validate(const rlx_graph *g) {
   rlx_graph *copy;
   RLX_TRY(graph_validate(g));
   RLX_TRY(graph_clone(g, &copy)); /* inference refines types in place */
-  rlx_status status = infer_graph(copy);
+  rlx_status status = infer_graph(copy, true);
   rlx_graph_destroy(copy);
   return status;
 }

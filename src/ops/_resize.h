@@ -11,7 +11,9 @@ typedef struct resize_params {
   rlx_string coordinates, mode, nearest_mode, aspect;
   float cubic_a, extrapolation;
 } resize_params;
-enum { RESIZE_GIVEN_AXES = 1u };
+#define RESIZE_SIMPLE "rlx.simple"
+enum { RESIZE_GIVEN_AXES = 1u, RESIZE_ATTRS = 9 };
+extern const rlx_attr_def resize_attrs[];
 
 /* What the node asks for, per dim of the input. */
 typedef struct resize_request {

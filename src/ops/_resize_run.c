@@ -122,10 +122,10 @@ static rlx_status run_sums(rlx_ctx *ctx, const resize_plan *plan, void *scratch)
     sum_job job = {a, from, to, dims_product(dims, a->axis + 1, x->rank), plan->extrapolation};
     int64_t units = dims_product(dims, 0, a->axis);
     if (job.inner == 1) {
-      rlx_parallel_for(ctx, units, 8192 / (a->out * a->taps) + 1,
+      rlx_parallel_for(ctx, units, 32768 / (a->out * a->taps) + 1,
                        compute == RLX_FLOAT ? sum_lines_float : sum_lines_double, &job);
     } else {
-      rlx_parallel_for(ctx, units * a->out, 8192 / (job.inner * a->taps + 4) + 1,
+      rlx_parallel_for(ctx, units * a->out, 32768 / (job.inner * a->taps + 4) + 1,
                        compute == RLX_FLOAT ? sum_units_float : sum_units_double, &job);
     }
     dims[a->axis] = a->out;
@@ -268,7 +268,7 @@ static rlx_status run_nearest(rlx_ctx *ctx, const resize_plan *plan) {
     job.all_inside = job.all_inside && index[j] >= 0;
     job.doubled = job.doubled && index[j] == j / 2;
   }
-  rlx_parallel_for(ctx, rows, 16384 / (job.out[job.rank - 1] * job.size + 32) + 1, pick_rows, &job);
+  rlx_parallel_for(ctx, rows, 65536 / (job.out[job.rank - 1] * job.size + 32) + 1, pick_rows, &job);
   return RLX_OK;
 }
 

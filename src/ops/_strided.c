@@ -5,7 +5,7 @@
 
 enum {
   TILE = 32,             /* elements a side of a transpose tile */
-  UNIT_BYTES = 32 * 1024 /* least work worth a thread */
+  UNIT_BYTES = 64 * 1024 /* least work worth a thread */
 };
 
 void strided_begin(strided_copy *c, rlx_dtype dtype, int64_t from_offset, int64_t to_offset) {

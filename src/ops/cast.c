@@ -1,5 +1,8 @@
-/* cast.c — onnx.Cast and onnx.CastLike: every pair of number types, and strings to numbers. */
+/* cast.c — onnx.Cast and onnx.CastLike: every pair of number types, and strings. */
 #include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -85,13 +88,50 @@ static rlx_status from_strings(rlx_ctx *ctx, const convert_rule *rule) {
   return RLX_OK;
 }
 
+/* The shortest text that reads back as the same element; NaN, INF and -INF as ONNX spells them. */
+static void print_float(rlx_dtype dtype, double value, char text[40]) {
+  if (value != value || value == INFINITY || value == -INFINITY) {
+    strcpy(text, value != value ? "NaN" : value > 0 ? "INF" : "-INF");
+    return;
+  }
+  for (int precision = 1; precision <= 17; precision++) {
+    uint64_t back = 0;
+    snprintf(text, 40, "%.*g", precision, value);
+    double read = strtod(text, NULL);
+    convert_run(RLX_DOUBLE, &read, 0, dtype, &back, 0, 1, &convert_default);
+    if (dtype_load(dtype, &back, 0) == value) return;
+  }
+}
+
+static rlx_status to_strings(rlx_ctx *ctx) {
+  const rlx_operand *in = &ctx->inputs[0];
+  rlx_string *out = ctx->outputs[0].data;
+  for (int64_t i = 0; i < in->count; i++) {
+    char text[40];
+    if (dtype_is_float(in->dtype)) {
+      print_float(in->dtype, dtype_load(in->dtype, in->data, i), text);
+    } else {
+      int64_t value = dtype_load_int(in->dtype, in->data, i);
+      snprintf(text, sizeof text, in->dtype == RLX_UINT64 ? "%" PRIu64 : "%" PRId64, (uint64_t)value);
+    }
+    size_t size = strlen(text);
+    char *copy = rlx_text(ctx, size);
+    if (copy == NULL) return RLX_OUT_OF_MEMORY;
+    memcpy(copy, text, size);
+    out[i] = (rlx_string){copy, size};
+  }
+  return RLX_OK;
+}
+
 static rlx_status eval(rlx_ctx *ctx) {
   const rlx_operand *in = &ctx->inputs[0], *out = &ctx->outputs[0];
   convert_rule rule;
   RLX_TRY(cast_rule(ctx, ctx->params, &rule));
-  if (out->dtype == RLX_STRING) {
-    return rlx_fail(ctx, RLX_UNSUPPORTED, "%s to string", rlx_dtype_name(in->dtype));
+  if (in->dtype == RLX_STRING && out->dtype == RLX_STRING) {
+    if (out->count > 0) memcpy(out->data, in->data, (size_t)out->count * sizeof(rlx_string));
+    return RLX_OK;
   }
+  if (out->dtype == RLX_STRING) return to_strings(ctx);
   if (in->dtype == RLX_STRING) return from_strings(ctx, &rule);
   convert_run(in->dtype, in->data, 0, out->dtype, out->data, 0, out->count, &rule);
   return RLX_OK;

@@ -83,7 +83,7 @@ static rlx_status gather_eval(rlx_ctx *ctx) {
   int64_t outer = dims_product(x->dims, 0, axis);
   int64_t row = dims_product(x->dims, axis + 1, x->rank) * (int64_t)dtype_size(x->dtype);
   gather_job job = {ctx, &ctx->inputs[1], x->data, y->data, extent, row};
-  int64_t units = outer * job.indices->count, grain = 32 * 1024 / (row + 8) + 1;
+  int64_t units = outer * job.indices->count, grain = 64 * 1024 / (row + 8) + 1;
   if (extent == 0) return rlx_fail(ctx, RLX_INVALID, "no index is inside extent 0");
   if (units < 2 * grain)
     gather_units(&job, 0, units);

@@ -82,7 +82,7 @@ static rlx_status gather_nd_eval(rlx_ctx *ctx) {
   job.per_batch = dims_product(indices->dims, job.batch, indices->rank - 1);
   job.batch_bytes = dims_product(x->dims, job.batch, x->rank) * size;
   job.slice = dims_product(x->dims, job.batch + job.tuple, x->rank) * size;
-  int64_t grain = 32 * 1024 / (job.slice + 32) + 1;
+  int64_t grain = 64 * 1024 / (job.slice + 32) + 1;
   if (tuples < 2 * grain)
     gather_tuples(&job, 0, tuples);
   else

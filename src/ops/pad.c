@@ -256,7 +256,7 @@ static rlx_status pad_eval(rlx_ctx *ctx) {
     return RLX_OK;
   }
   int64_t rows = dims_product(job.out, 0, job.rank - 1);
-  int64_t grain = 32 * 1024 / (job.out[job.rank - 1] * job.element + 16) + 1;
+  int64_t grain = 64 * 1024 / (job.out[job.rank - 1] * job.element + 16) + 1;
   if (rows < 2 * grain)
     pad_rows(&job, 0, rows);
   else

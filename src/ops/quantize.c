@@ -413,7 +413,7 @@ static rlx_status quantize_eval(rlx_ctx *ctx) {
   if (!whole_bytes(&job))
     quantize_elements(&job);
   else
-    rlx_parallel_for(ctx, (job.x->count + TILE - 1) / TILE, 32, quantize_range, &job);
+    rlx_parallel_for(ctx, (job.x->count + TILE - 1) / TILE, 128, quantize_range, &job);
   return RLX_OK;
 }
 
@@ -421,7 +421,7 @@ static rlx_status dequantize_eval(rlx_ctx *ctx) {
   quantize_job job;
   rlx_status status = quantize_job_of(ctx, &job);
   if (status != RLX_OK || job.x->count == 0) return status;
-  rlx_parallel_for(ctx, (job.x->count + TILE - 1) / TILE, 32, dequantize_range, &job);
+  rlx_parallel_for(ctx, (job.x->count + TILE - 1) / TILE, 128, dequantize_range, &job);
   return RLX_OK;
 }
 
@@ -496,7 +496,7 @@ static rlx_status dynamic_eval(rlx_ctx *ctx) {
                       .y = &ctx->outputs[0],
                       .high = 255,
                       .precision = RLX_FLOAT};
-  rlx_parallel_for(ctx, (job.x->count + TILE - 1) / TILE, 32, quantize_range, &job);
+  rlx_parallel_for(ctx, (job.x->count + TILE - 1) / TILE, 128, quantize_range, &job);
   return RLX_OK;
 }
 

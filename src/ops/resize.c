@@ -9,7 +9,7 @@
 #define RESIZE_TYPES (MOVE_WHOLE)
 #define TEXT_ATTR(text_name, member, text)                                                                             \
   { .name = text_name, .kind = RLX_ATTR_STRING, .offset = offsetof(resize_params, member), .default_string = text }
-static const rlx_attr_def resize_attrs[] = {
+const rlx_attr_def resize_attrs[] = {
     {.name = "axes", .kind = RLX_ATTR_INTS, .offset = offsetof(resize_params, axes)},
     {.name = "antialias", .kind = RLX_ATTR_INT, .offset = offsetof(resize_params, antialias)},
     {.name = "exclude_outside", .kind = RLX_ATTR_INT, .offset = offsetof(resize_params, exclude_outside)},
@@ -111,6 +111,26 @@ rlx_status resize_eval(rlx_ctx *ctx) {
   return status;
 }
 
+static rlx_status resize_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads, rlx_value **input_grads) {
+  const resize_params *p = rlx_node_params(n);
+  if (!output_grads[0]) return rlx_graph_status(g);
+  rlx_attr attrs[RESIZE_ATTRS] = {
+      RLX_ATTR_I("antialias", p->antialias),
+      RLX_ATTR_I("exclude_outside", p->exclude_outside),
+      RLX_ATTR_F("cubic_coeff_a", p->cubic_a),
+      RLX_ATTR_F("extrapolation_value", p->extrapolation),
+      {.name = "mode", .kind = RLX_ATTR_STRING, .s = p->mode},
+      {.name = "nearest_mode", .kind = RLX_ATTR_STRING, .s = p->nearest_mode},
+      {.name = "coordinate_transformation_mode", .kind = RLX_ATTR_STRING, .s = p->coordinates},
+      {.name = "keep_aspect_ratio_policy", .kind = RLX_ATTR_STRING, .s = p->aspect},
+      {.name = "axes", .kind = RLX_ATTR_INTS, .ints = p->axes.data, .count = (size_t)p->axes.count}};
+  rlx_value *inputs[5] = {output_grads[0], graph_op1(g, "onnx.Shape", rlx_node_input(n, 0))};
+  for (int i = 1; i < 4 && i < rlx_node_input_count(n); i++) inputs[i + 1] = rlx_node_input(n, i);
+  input_grads[0] = rlx_graph_op(g, "rlx.grad.Resize", attrs,
+                                p->given & RESIZE_GIVEN_AXES ? RESIZE_ATTRS : RESIZE_ATTRS - 1, inputs, 5);
+  return rlx_graph_status(g);
+}
+
 static const rlx_op resize = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Resize",
@@ -123,6 +143,7 @@ static const rlx_op resize = {
     .params_size = sizeof(resize_params),
     .traits = RLX_PURE,
     .infer = resize_infer,
+    .vjp = resize_vjp,
     .eval = resize_eval,
 };
 
@@ -181,9 +202,10 @@ static rlx_value *float_vector(rlx_graph *g, const float *values, int64_t count)
 static rlx_status lower_to_resize(rlx_graph *g, const rlx_node *n, rlx_value *scales, rlx_value **outputs) {
   const upsample_params *p = rlx_node_params(n);
   bool bilinear = p->mode.size == 8 && memcmp(p->mode.data, "bilinear", 8) == 0;
-  rlx_attr attrs[3] = {{.name = "mode", .kind = RLX_ATTR_STRING, .s = bilinear ? (rlx_string){"linear", 6} : p->mode},
-                       {.name = "coordinate_transformation_mode", .kind = RLX_ATTR_STRING, .s = {"asymmetric", 10}},
-                       {.name = "nearest_mode", .kind = RLX_ATTR_STRING, .s = {"floor", 5}}};
+  rlx_attr attrs[3] = {
+      {.name = "mode", .kind = RLX_ATTR_STRING, .s = bilinear ? (rlx_string){"linear", 6} : p->mode},
+      {.name = "coordinate_transformation_mode", .kind = RLX_ATTR_STRING, .s = {"asymmetric", 10}},
+      {.name = "nearest_mode", .kind = RLX_ATTR_STRING, .s = {RESIZE_SIMPLE, sizeof RESIZE_SIMPLE - 1}}};
   rlx_value *inputs[3] = {rlx_node_input(n, 0), NULL, scales};
   outputs[0] = rlx_graph_op(g, "onnx.Resize", attrs, 3, inputs, 3);
   return rlx_graph_status(g);
@@ -219,7 +241,8 @@ static rlx_status upsample1_lower(rlx_graph *g, const rlx_node *n, rlx_value **o
       .lower = its_lower,                                                                                              \
   }
 
-OLD_RESIZE(resize_10, "onnx.Resize", 10, "Resize on the grid x / scale, its nearest element the floor.",
+OLD_RESIZE(resize_10, "onnx.Resize", 10,
+           "Resize on the grid x / scale, its nearest element before it, or after it where the axis shrinks.",
            upsample_inputs, mode_attrs, scales_input_lower);
 OLD_RESIZE(upsample_9, "onnx.Upsample", 9, "The old name of Resize.", upsample_inputs, mode_attrs, scales_input_lower);
 OLD_RESIZE(upsample_7, "onnx.Upsample", 7, "Upsample with the scales as an attribute.", image_inputs, scales_attrs,

@@ -33,6 +33,8 @@ typedef struct fuser {
 
 /* ---- a region's program ---- */
 
+static bool is_half(rlx_dtype dtype) { return dtype == RLX_FLOAT16 || dtype == RLX_BFLOAT16; }
+
 static int find_register(const build *b, const rlx_value *v) {
   for (int i = b->program.steps; i-- > 0;) {
     if (b->made[i] == v) return b->program.inputs + i;
@@ -55,7 +57,7 @@ static bool made_inside(const region *r, const rlx_value *v) {
 static bool as_number(const rlx_node *n, int input, bool pick) {
   const rlx_tensor *t = n->inputs[input]->constant;
   if (t == NULL || t->count != 1 || (pick && input == 0)) return false;
-  if (t->dtype != RLX_FLOAT && t->dtype != RLX_DOUBLE && !dtype_is_integer(t->dtype)) return false;
+  if (!(RLX_SET_NUMBERS >> t->dtype & 1)) return false;
   if (dtype_size(t->dtype) == 8 && dtype_is_integer(t->dtype)) {
     int64_t value = dtype_load_int(t->dtype, t->data, 0);
     if (value > INT64_C(1) << 53 || value < -(INT64_C(1) << 53)) return false;
@@ -91,6 +93,12 @@ static bool push(build *b, fused_step s, rlx_value *result) {
   return true;
 }
 
+static fused_step cast_step(fused_arg from, rlx_dtype to) {
+  return (fused_step){.row = FUSED_CAST, .arg_count = 1, .args = {from}, .result = to};
+}
+
+static fused_arg last_step(const build *b) { return (fused_arg){.reg = b->program.inputs + b->program.steps - 1}; }
+
 /* A bound that Clip leaves out. */
 static fused_arg extreme(rlx_dtype dtype, int which) {
   uint64_t value = 0;
@@ -108,7 +116,7 @@ static bool add_variadic(build *b, const rlx_node *n, int row) {
     s.args[1] = argument(b, n, k, false);
     bool last = k == n->input_count - 1 && ew_rows[row].kind != EW_MEAN;
     if (!push(b, s, last ? result : NULL)) return false;
-    s.args[0] = (fused_arg){.reg = b->program.inputs + b->program.steps - 1};
+    s.args[0] = last_step(b);
   }
   if (ew_rows[row].kind != EW_MEAN) return true;
   s.row = EW_Div;
@@ -116,12 +124,14 @@ static bool add_variadic(build *b, const rlx_node *n, int row) {
   return push(b, s, result);
 }
 
+/* A cast to half floats rounds, and what follows computes with float again. */
 static bool add_cast(build *b, const rlx_node *n) {
   const cast_params *p = n->params;
-  fused_step s = {.row = FUSED_CAST, .arg_count = 1, .result = n->outputs[0]->type.dtype};
-  if (!p->saturate && dtype_size(s.result) == 1) return false; /* a program's casts saturate */
-  s.args[0] = argument(b, n, 0, false);
-  return push(b, s, n->outputs[0]);
+  rlx_dtype to = n->outputs[0]->type.dtype;
+  if (!p->saturate && dtype_size(to) == 1) return false; /* a program's casts saturate */
+  fused_arg from = argument(b, n, 0, false);
+  if (!is_half(to)) return push(b, cast_step(from, to), n->outputs[0]);
+  return push(b, cast_step(from, to), NULL) && push(b, cast_step(last_step(b), RLX_FLOAT), n->outputs[0]);
 }
 
 static bool add_node(build *b, const rlx_node *n) {
@@ -139,15 +149,30 @@ static bool add_node(build *b, const rlx_node *n) {
   return push(b, s, n->outputs[0]);
 }
 
+/* Half floats are computed with as float: widened when they come in, rounded once when the result goes out. */
+static bool widen_inputs(build *b) {
+  for (int i = 0; i < b->program.inputs; i++) {
+    if (!is_half(b->program.input_types[i])) continue;
+    if (!push(b, cast_step((fused_arg){.reg = i}, RLX_FLOAT), b->inputs[i])) return false;
+  }
+  return true;
+}
+
+static bool narrow_result(build *b, rlx_dtype dtype) {
+  return !is_half(dtype) || push(b, cast_step(last_step(b), dtype), NULL);
+}
+
 /* False if the region makes no valid program. Nodes are in topological order by id. */
 static bool build_program(const region *r, build *b) {
   b->program.inputs = b->program.steps = 0;
   for (int i = 0; i < r->count; i++) {
     if (!add_inputs(b, r, r->nodes[i], b->rows[r->nodes[i]->id] == EW_Where)) return false;
   }
+  if (!widen_inputs(b)) return false;
   for (int i = 0; i < r->count; i++) {
     if (!add_node(b, r->nodes[i])) return false;
   }
+  if (!narrow_result(b, r->nodes[r->count - 1]->outputs[0]->type.dtype)) return false;
   return b->program.inputs > 0 && fused_check(&b->program) == NULL;
 }
 

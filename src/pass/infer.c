@@ -6,7 +6,7 @@
 rlx_status pass_infer(rlx_graph *g, const target *t, bool *changed) {
   (void)t;
   (void)changed;
-  return infer_graph(g);
+  return infer_graph(g, false);
 }
 
 rlx_status pass_select(rlx_graph *g, const target *t, bool *changed) {

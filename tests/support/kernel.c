@@ -48,7 +48,7 @@ rlx_node *kernel_node(const char *op, const rlx_type *inputs, int input_count, c
                         .attr_count = attr_count};
   rlx_node *n = rlx_graph_node(*g, &desc);
   if (n) rlx_graph_output(*g, rlx_node_output(n, 0), NULL);
-  if (rlx_graph_finish(*g) != RLX_OK || infer_graph(*g) != RLX_OK) fail_msg("%s: %s", op, rlx_error_message());
+  if (rlx_graph_finish(*g) != RLX_OK || infer_graph(*g, true) != RLX_OK) fail_msg("%s: %s", op, rlx_error_message());
   return n;
 }
 

@@ -13,6 +13,9 @@ typedef union vm_bits {
 static inline float vm_float(int32_t i) { return (vm_bits){.i = i}.f; }
 static inline int32_t vm_int(float f) { return (vm_bits){.f = f}.i; }
 
+/* 2^n, n from -126 to 127; anything for other n (the arithmetic is unsigned: NaN gives any n). */
+static inline float vm_power(int32_t n) { return vm_float((int32_t)((uint32_t)(n + 127) << 23)); }
+
 #define VM_LN2_HIGH 0x1.62ep-1f /* exact when multiplied by any exponent */
 #define VM_LN2_LOW 0x1.0bfbe8p-15f
 #define VM_SHIFT 0x1.8p23f /* adding it rounds to an integer in the low bits */
@@ -41,14 +44,14 @@ static inline float v_exp(float x) {
   int32_t n;
   float q = vm_exp_reduced(bounded, &n);
   int32_t half = n >> 1; /* two steps, so that subnormals and overflow come out by themselves */
-  return (q + 1.0f) * vm_float((half + 127) << 23) * vm_float((n - half + 127) << 23);
+  return (q + 1.0f) * vm_power(half) * vm_power(n - half);
 }
 
 static inline float v_expm1(float x) {
   float bounded = x > 89.0f ? 89.0f : x < -18.0f ? -18.0f : x;
   int32_t n;
   float q = vm_exp_reduced(bounded, &n);
-  float scale = vm_float((n + 126) << 23); /* half of 2^n, which may overflow */
+  float scale = vm_power(n - 1); /* half of 2^n, which may overflow */
   float y = 2.0f * MADD(q, scale, scale - 0.5f);
   return fabsf(x) < 0x1p-13f ? MADD(x * x, 0.5f, x) : y; /* keeps -0 and subnormals */
 }
@@ -56,7 +59,7 @@ static inline float v_expm1(float x) {
 /* log for finite x > 0, as e and log(m): x = m 2^e, m in [sqrt(1/2), sqrt(2)). */
 static inline float vm_log_positive(float x) {
   float normal = x < 0x1p-126f ? x * 0x1p23f : x;
-  int32_t bits = vm_int(normal) - 0x3f3504f3;
+  int32_t bits = (int32_t)((uint32_t)vm_int(normal) - 0x3f3504f3u);
   int32_t exponent = bits >> 23;
   float f = vm_float((bits & 0x7fffff) + 0x3f3504f3) - 1.0f;
   float e = (float)(exponent - (x < 0x1p-126f ? 23 : 0));
@@ -112,7 +115,7 @@ static inline float v_erf(float x) {
   q = MADD(q, b, -0x1.a065e4p-13f);
   int32_t n;
   float reduced = vm_exp_reduced(q, &n) + 1.0f;
-  float large = 1.0f - reduced * vm_float((n + 127) << 23);
+  float large = 1.0f - reduced * vm_power(n);
   return a < 0.921875f ? p * x : copysignf(large, x);
 }
 
@@ -147,7 +150,15 @@ static inline float v_asinh(float x) { return asinhf(x); }
 static inline float v_acosh(float x) { return acoshf(x); }
 static inline float v_atanh(float x) { return atanhf(x); }
 static inline float v_fmod(float x, float y) { return fmodf(x, y); }
-static inline float v_pow(float x, float y) { return powf(x, y); }
+/* The exponents that models have; adding 0 makes the root of -0 what pow says. */
+static inline float v_pow(float x, float y) {
+  if (y == 2.0f) return x * x;
+  if (y == 3.0f) return x * x * x;
+  if (y == 0.5f) return x == -INFINITY ? INFINITY : sqrtf(x) + 0.0f;
+  if (y == -0.5f) return x == -INFINITY ? 0.0f : 1.0f / (sqrtf(x) + 0.0f);
+  if (y == -1.0f) return 1.0f / x;
+  return powf(x, y);
+}
 
 /* Double: C's own. */
 static inline double vm_sigmoid_double(double x) {
