@@ -463,6 +463,8 @@ static void test_accuracy(void **state) {
       {EW_Sigmoid, sigmoid_exact, 2.5},
       {EW_Erf, erfl, 2.5},
       {EW_Softplus, softplus_exact, 2},
+      {EW_Sin, sinl, 2},
+      {EW_Cos, cosl, 2},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     check_accuracy("base", &ew_table_base, &rows[i]);
