@@ -152,6 +152,7 @@ static rlx_status gather(rlx_binding *b) {
   for (size_t i = 0; i < g->outputs.count; i++)
     b->run_outputs[i] = (program_output){.data = b->given[i] ? b->given[i]->data : NULL,
                                          .must = &b->given_types[i],
+                                         .given = b->given[i],
                                          .tensor = &b->results[i]};
   return RLX_OK;
 }

@@ -125,7 +125,8 @@ static rlx_status output_memory(const rlx_graph *g, int o, program_output *out, 
     return RLX_OK;
   }
   rlx_tensor *t = *out->tensor;
-  bool again = t && __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) == 1 && t->dtype == is->dtype && t->rank == is->rank &&
+  bool again = t && __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) == 1 && t->dtype == is->dtype &&
+               t->dtype != RLX_STRING && t->rank == is->rank &&
                (is->rank == 0 || memcmp(t->dims, is->dims, (size_t)is->rank * sizeof *is->dims) == 0);
   if (!again) {
     RLX_TRY(tensor_alloc(is->dtype, is->rank, is->dims, &t));
@@ -149,14 +150,15 @@ static rlx_status prepare_outputs(run_frame *f, program_output *outputs) {
   return RLX_OK;
 }
 
-static void copy_bytes(rlx_operand *to, const rlx_operand *from, rlx_tensor *t) {
-  if (from->dtype != RLX_STRING) {
-    if (from->bytes) memcpy(to->data, from->data, (size_t)from->bytes);
-    return;
-  }
+/* t: the tensor whose memory `to` is, or NULL for memory of the run, in which texts may be shared. */
+static rlx_status copy_bytes(rlx_operand *to, const rlx_operand *from, rlx_tensor *t) {
   const rlx_string *s = from->data;
-  for (int64_t i = 0; t && i < from->count; i++)
-    (void)!rlx_tensor_set_string(t, i, s[i].data ? s[i].data : "", s[i].size);
+  if (from->dtype != RLX_STRING || !t) {
+    if (from->bytes) memcpy(to->data, from->data, (size_t)from->bytes);
+    return RLX_OK;
+  }
+  for (int64_t i = 0; i < from->count; i++) RLX_TRY(rlx_tensor_set_string(t, i, s[i].data ? s[i].data : "", s[i].size));
+  return RLX_OK;
 }
 
 static rlx_status copy_outputs(const run_frame *f, program_output *outputs) {
@@ -167,7 +169,7 @@ static rlx_status copy_outputs(const run_frame *f, program_output *outputs) {
     const rlx_operand *from = read_slot(&r, s->copies[i].slot);
     if (!from || (!from->data && from->bytes)) return RLX_FAIL(INTERNAL, "output '%s' has no bytes", s->program->graph->outputs.data[o].name);
     RLX_TRY(output_memory(s->program->graph, o, &outputs[o], from));
-    copy_bytes(&outputs[o].result, from, outputs[o].data ? NULL : *outputs[o].tensor);
+    RLX_TRY(copy_bytes(&outputs[o].result, from, outputs[o].data ? outputs[o].given : *outputs[o].tensor));
   }
   return RLX_OK;
 }

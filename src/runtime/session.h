@@ -70,6 +70,7 @@ struct run_state {
 typedef struct program_output {
   void *data;          /* given memory, or NULL */
   const rlx_type *must; /* with given memory: the type it has */
+  rlx_tensor *given;    /* the user's tensor it belongs to, or NULL */
   rlx_tensor **tensor; /* where the result goes when no memory is given: reused if nobody else holds it */
   rlx_operand result;
 } program_output;

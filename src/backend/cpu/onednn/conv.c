@@ -4,6 +4,7 @@
 #include "backend/cpu/onednn/_kernel.h"
 #include "base/status.h"
 #include "ir/module.h"
+#include "ir/shape.h"
 #include "ops/fused_conv.h"
 
 /* The two ops share inputs X, W, B and the first params; rlx.conv adds Z and the activation. */
@@ -34,8 +35,10 @@ static const char *why_not_pads(const window_attrs *a, const rlx_type *w) {
 
 static const char *why_not(const rlx_node *n) {
   const rlx_type *x = rlx_node_input_type(n, 0), *w = rlx_node_input_type(n, 1);
-  const char *bad = onednn_check_type(x, "X", 3, 5);
-  if (!bad) bad = onednn_check_type(w, "W", 3, 5);
+  const char *bad = onednn_check_type(w, "W", 3, 5);
+  rlx_type as_weights = *x;
+  if (x->rank == RLX_UNKNOWN && !bad) as_weights.rank = w->rank; /* prepare finds out if it is not */
+  if (!bad) bad = onednn_check_type(&as_weights, "X", 3, 5);
   if (bad) return bad;
   conv_params p = plain_params(rlx_node_params(n), is_fused(n));
   return why_not_pads(&p.window, w);
@@ -96,8 +99,9 @@ static rlx_status prepare(rlx_bound *b, void **state) {
                                .window = onednn_window_of(&s.window)};
   if (bias) d.bias = onednn_dense(1, bias->dims);
   if (!describe_post(b, &d.post)) return rlx_fail(b, RLX_UNSUPPORTED, "oneDNN has no such activation");
+  double work = (double)shape_count(y->rank, y->dims) * (double)shape_count(w->rank, w->dims) / (double)w->dims[0];
   onednn_primitive *primitive = NULL;
-  RLX_TRY(onednn_make_convolution(b, rlx_bound_threads(b), &d, &primitive));
+  RLX_TRY(onednn_make_convolution(b, onednn_threads(b, work), &d, &primitive));
   *state = primitive;
   return RLX_OK;
 }
