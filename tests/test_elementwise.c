@@ -197,6 +197,69 @@ static void test_values(void **state) {
   assert_int_equal(failed, 0);
 }
 
+/* ---- broadcasting, against its definition ---- */
+
+/* The element of a broadcast input that output element `at` reads. */
+static int64_t source_index(int64_t at, int rank, const int64_t *out, int own_rank, const int64_t *own) {
+  int64_t index = 0, step = 1;
+  for (int d = rank - 1; d >= 0; d--) {
+    int64_t coordinate = at % out[d], dim = d - (rank - own_rank) >= 0 ? own[d - (rank - own_rank)] : 1;
+    at /= out[d];
+    if (dim != 1) index += coordinate * step;
+    step *= dim;
+  }
+  return index;
+}
+
+static void check_walk(random_state *r) {
+  enum { INPUTS = 3, MOST = 4096 };
+  static uint64_t numbers[MOST]; /* element i holds i */
+  int64_t out[5], own[INPUTS][5], count = 1;
+  int rank = (int)random_int(r, 0, 5), ranks[INPUTS];
+  for (int i = 0; i < MOST; i++) numbers[i] = (uint64_t)i;
+  for (int d = 0; d < rank; d++) {
+    out[d] = random_int(r, 0, 9) == 0 ? random_int(r, 0, 90) : random_int(r, 1, 4);
+    count *= out[d];
+  }
+  if (count > MOST) return;
+  broadcast_shape shapes[INPUTS];
+  const void *data[INPUTS] = {numbers, numbers, numbers};
+  const size_t sizes[INPUTS] = {8, 8, 8};
+  for (int i = 0; i < INPUTS; i++) {
+    ranks[i] = (int)random_int(r, 0, rank);
+    for (int d = 0; d < ranks[i]; d++) own[i][d] = random_int(r, 0, 2) == 0 ? 1 : out[rank - ranks[i] + d];
+    shapes[i] = (broadcast_shape){ranks[i], own[i]};
+  }
+  broadcast plan;
+  broadcast_plan(&plan, (broadcast_shape){rank, out}, shapes, INPUTS);
+  assert_int_equal(plan.count, count);
+  _Alignas(64) broadcast_tile tiles[INPUTS];
+  broadcast_walk walk;
+  broadcast_piece piece;
+  broadcast_walk_start(&walk, &plan, data, sizes, tiles, random_int(r, 0, 1) ? 100 : INT64_MAX);
+  for (int64_t begin = 0; begin < count;) {
+    int64_t end = begin + random_int(r, 1, count - begin), at = begin;
+    broadcast_walk_range(&walk, begin, end);
+    while (broadcast_walk_next(&walk, &piece)) {
+      assert_int_equal(piece.at, at);
+      for (int64_t e = 0; e < piece.count; e++, at++) {
+        for (int i = 0; i < INPUTS; i++) {
+          uint64_t is = ((const uint64_t *)piece.in[i])[piece.still >> i & 1 ? 0 : e];
+          assert_int_equal(is, source_index(at, rank, out, ranks[i], own[i]));
+        }
+      }
+    }
+    assert_int_equal(at, end);
+    begin = end;
+  }
+}
+
+static void test_broadcast(void **state) {
+  (void)state;
+  random_state r = {3};
+  for (int i = 0; i < 3000; i++) check_walk(&r);
+}
+
 /* ---- kernels against references ---- */
 
 /* Random elements: small numbers, for y of an integer division not 0. */
@@ -400,6 +463,8 @@ static void test_accuracy(void **state) {
       {EW_Sigmoid, sigmoid_exact, 2.5},
       {EW_Erf, erfl, 2.5},
       {EW_Softplus, softplus_exact, 2},
+      {EW_Sin, sinl, 2},
+      {EW_Cos, cosl, 2},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     check_accuracy("base", &ew_table_base, &rows[i]);
@@ -543,8 +608,8 @@ static void test_gradients(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_values),   cmocka_unit_test(test_kernels),   cmocka_unit_test(test_layouts),
-      cmocka_unit_test(test_accuracy), cmocka_unit_test(test_gradients),
+      cmocka_unit_test(test_values),  cmocka_unit_test(test_broadcast), cmocka_unit_test(test_kernels),
+      cmocka_unit_test(test_layouts), cmocka_unit_test(test_accuracy),  cmocka_unit_test(test_gradients),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

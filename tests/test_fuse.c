@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "ir/dtype.h"
 #include "ir/graph.h"
 #include "support/kernel.h"
@@ -288,10 +289,38 @@ static void test_pin(void **state) {
   run_chain(&options, 3);
 }
 
+/* ---- short memory ---- */
+
+/* Compiling with the n-th allocation failing gives a status; the next attempt works. */
+static void test_short_memory(void **state) {
+  (void)state;
+  static const char source[] =
+      "<ir_version: 8, opset_import: [\"\" : 17]> g (float[2,6] x) => (y)\n"
+      "<float[6] scale = {1, 2, 3, 4, 5, 6}, float[6] bias = {6, 5, 4, 3, 2, 1}, float e = {0.5}, float two = {2},\n"
+      " int64[1] last = {1}>\n"
+      "{ m = ReduceMean <axes = [1]> (x) d = Sub (x, m) s = Pow (d, two) v = ReduceMean <axes = [1]> (s)\n"
+      "  a = Add (v, e) q = Sqrt (a) n = Div (d, q) t = Mul (n, scale) l = Add (t, bias)\n"
+      "  h = Sigmoid (l) y = Mul (h, l) }";
+  rlx_graph *g;
+  OK(rlx_graph_load_memory(source, strlen(source), NULL, &g));
+  rlx_session_options options = RLX_SESSION_OPTIONS_INIT;
+  rlx_status status = RLX_OUT_OF_MEMORY;
+  for (int64_t n = 1; n < 100000 && status != RLX_OK; n++) {
+    rlx_session *s = NULL;
+    mem_inject(n, 0);
+    status = rlx_session_create(g, &options, &s);
+    mem_inject(0, 0);
+    assert_true(status == RLX_OK || status == RLX_OUT_OF_MEMORY);
+    rlx_session_destroy(s);
+  }
+  assert_int_equal(status, RLX_OK);
+  rlx_graph_destroy(g);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_random),      cmocka_unit_test(test_activations), cmocka_unit_test(test_half),
-      cmocka_unit_test(test_user_kernel), cmocka_unit_test(test_pin),
+      cmocka_unit_test(test_user_kernel), cmocka_unit_test(test_pin),         cmocka_unit_test(test_short_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,6 +138,7 @@ static const case_row value_rows[] = {
     {"g () => (y) <int32[4] x = {3, 1, 3, 2}> { y, i = Unique <sorted = 0> (x) }", "int32[3] 3 1 2"},
     {"g (float[1,4,1,1] x) => (y) { y = DepthToSpace <blocksize = 2> (x) }", "float[1,1,2,2] 0 1 2 3"},
     {"g (float[1,1,2,1] x) => (y) { y = Upsample@7 <scales = [1.0, 1.0, 1.0, 2.0]> (x) }", "float[1,1,2,2] 0 0 1 1"},
+    {"g (float[2,4] x) => (y) <float[2] s = {0.6, 0.6}> { y = Resize@10 (x, s) }", "float[1,2] 0 2"},
     {"g (float[1,1,1,2] x) => (y) <float[4] s = {1, 1, 1, 2}> { y = Resize <mode = \"linear\"> (x, , s) }",
      "float[1,1,1,4] 0 0.25 0.75 1"},
     {"g (float[2] x) => (y) { y = Dropout (x) }", "float[2] 0 1"},
@@ -295,6 +296,49 @@ static void test_inference(void **state) {
   }
 }
 
+/* What is left of the inputs' types: bit d of `hidden` hides dim d; all bits: the rank too. */
+static void hide_dims(rlx_graph *g, uint32_t hidden) {
+  for (size_t i = 0; i < g->inputs.count; i++) {
+    rlx_type *t = &g->inputs.data[i]->type;
+    for (int d = 0; d < t->rank; d++)
+      if (hidden >> d & 1u) t->dims[d] = RLX_UNKNOWN;
+    if (hidden == ~0u) t->rank = RLX_UNKNOWN;
+  }
+}
+
+/* "float[2,3] …" begins with the type; an inferred dim that is known must be that. */
+static bool agrees(const char *expected, const rlx_type *t) {
+  rlx_type known = *t;
+  char text[300];
+  const char *p = strchr(expected, '[') + 1;
+  for (int d = 0; d < t->rank; d++) {
+    char *end;
+    long long n = strtoll(p, &end, 10);
+    if (end == p) return false;
+    if (known.dims[d] == RLX_UNKNOWN) known.dims[d] = n;
+    p = end + 1;
+  }
+  type_text(&known, text, sizeof text);
+  return t->rank == RLX_UNKNOWN || strncmp(text, expected, strlen(text)) == 0;
+}
+
+/* However little is known of the inputs, inference neither fails nor says what is not so. */
+static void test_inference_from_less(void **state) {
+  (void)state;
+  static const uint32_t masks[] = {0, 1, 2, 4, 8, 3, 12, 15, ~0u};
+  for (const case_row *r = value_rows; r->graph; r++)
+    for (size_t m = 0; m < sizeof masks / sizeof *masks; m++) {
+      rlx_graph *g = parsed(r->graph);
+      hide_dims(g, masks[m]);
+      if (infer_graph(g, true) != RLX_OK) fail_msg("%s, dims 0x%x hidden: %s", r->graph, masks[m], rlx_error_message());
+      const rlx_type *t = &g->outputs.data[0].value->type;
+      char text[300];
+      if (!agrees(r->expected, t))
+        fail_msg("%s, dims 0x%x hidden: %s, not %s", r->graph, masks[m], type_text(t, text, sizeof text), r->expected);
+      rlx_graph_destroy(g);
+    }
+}
+
 /* ---- the engine of strided copies ----------------------------------------------------------- */
 
 static void copy_one_by_one(int rank, const int64_t *dims, const int64_t *from, const int64_t *to, size_t size,
@@ -360,8 +404,8 @@ static void test_strided(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_values),    cmocka_unit_test(test_no_memory), cmocka_unit_test(test_errors),
-      cmocka_unit_test(test_inference), cmocka_unit_test(test_strided),
+      cmocka_unit_test(test_values),    cmocka_unit_test(test_no_memory),           cmocka_unit_test(test_errors),
+      cmocka_unit_test(test_inference), cmocka_unit_test(test_inference_from_less), cmocka_unit_test(test_strided),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -146,6 +146,7 @@ static const char *const first_rows[] = {
     "g (float[1,4,1,2] x) => (y) { y = DepthToSpace <blocksize = 2, mode = \"CRD\"> (x) }",
     "g (float[1,1,2,4] x) => (y) { y = SpaceToDepth <blocksize = 2> (x) }",
     "g (float[2] x) => (y) { y = Dropout (x) }",
+    "g (float[2] x) => (y) <float r = {0.25}, bool t = {1}> { y, m = Dropout <seed = 3> (x, r, t) }",
     "g (float[1,2,3] x) => (y) <float[3] s = {1, 2, 1.5}> { y = Resize (x, , s) }",
     "g (float[4,5] x) => (y) <int64[2] s = {3, 7}> { y = Resize <mode = \"linear\", antialias = 1> (x, , , s) }",
     "g (float[4,3] x) => (y) <int64[1] s = {5}> { y = Resize <mode = \"cubic\", axes = [0]> (x, , , s) }",

@@ -37,6 +37,16 @@ static void softmax(void **state) {
     }
 }
 
+static void softmax_down_columns(void **state) {
+  (void)state;
+  for (int i = 0; i < LENGTHS - 1; i++)
+    for (int64_t inner = 1; inner < 200; inner += 63) {
+      rlx_type x = kernel_type(3, (int64_t[]){3, lengths[i], inner});
+      rlx_attr axis = RLX_ATTR_I("axis", 1);
+      check("onnx.Softmax", &x, 1, &axis, 1);
+    }
+}
+
 static void normalisations(void **state) {
   (void)state;
   for (int i = 0; i < LENGTHS; i++)
@@ -70,6 +80,6 @@ static void not_numbers(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(softmax), cmocka_unit_test(normalisations), cmocka_unit_test(not_numbers)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(softmax), cmocka_unit_test(softmax_down_columns), cmocka_unit_test(normalisations), cmocka_unit_test(not_numbers)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,6 +62,13 @@ rlx_status ew_numbers(const void *ctx, ew_row row, const ew_params *p, double ab
  * is one element for all i. out may be exactly x, y or z, never overlap them otherwise. */
 typedef void ew_loop(const void *x, const void *y, const void *z, void *out, int64_t n, unsigned still,
                      const double ab[2]);
+/* No iteration depends on another: the output is an input exactly, or apart from all of them. */
+#if defined(__clang__)
+#define EW_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define EW_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 /* One implementation of the table: by dtype (NULL: none), then by row (NULL: none). */
 typedef struct ew_table {
   ew_loop *const *types[RLX_DTYPE_COUNT];

@@ -4,11 +4,13 @@
  *   #define EW_CLASS f          f float, i signed, u unsigned, b bool
  *   #define EW_NUMBER float     type of the attributes a and b
  *   #define EW_F(name) name##f  the function for exp, log …, erf, expm1, sigmoid, softplus (floats)
- * and, for integers, EW_U the unsigned type. Leaves `ew_loops_<EW_ID>`: a loop (or NULL) per row. */
+ * and, for integers, EW_U the unsigned type; and, if some rows have loops of their own, EW_INSTEAD a list of
+ * `[EW_<row>] = loop,`. Leaves `ew_loops_<EW_ID>`: a loop (or NULL) per row. */
 
-/* Rows expand to comparisons with 0 of every type, to unused remainders, and to loops with calls. */
+/* Rows expand to comparisons with 0 of every type, to unused remainders, to loops with calls; some are overridden. */
 #pragma GCC diagnostic ignored "-Wtype-limits"
 #pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Woverride-init"
 #if defined(__clang__)
 #pragma GCC diagnostic ignored "-Wpass-failed"
 #pragma GCC diagnostic ignored "-Wimplicit-int-float-conversion"
@@ -83,12 +85,6 @@
 #define EW_RUN(name) EW_GLUE(ew_run_##name##_, EW_ID)
 #define EW_LOOP(name) EW_GLUE(ew_loop_##name##_, EW_ID)
 
-/* No iteration depends on another: the output is an input exactly, or apart from all of them. */
-#if defined(__clang__)
-#define EW_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define EW_INDEPENDENT _Pragma("GCC ivdep")
-#endif
 #define EW_FOR(name, ix, iy, iz)                                                                                       \
   EW_INDEPENDENT for (int64_t i = 0; i < n; i++) po[i] = EW_FN(name)(px[ix], py[iy], pz[iz], a, b)
 
@@ -265,6 +261,9 @@ static ew_loop *const EW_GLUE(ew_loops_, EW_ID)[EW_ROW_COUNT] = {
   EW_IF(types, EW_CLASS)([EW_##name] = EW_RUN(name), )
 #include "ops/elementwise.def"
 #undef X
+#ifdef EW_INSTEAD
+    EW_INSTEAD
+#endif
 };
 
 #undef EW_T
@@ -273,6 +272,7 @@ static ew_loop *const EW_GLUE(ew_loops_, EW_ID)[EW_ROW_COUNT] = {
 #undef EW_CLASS
 #undef EW_NUMBER
 #undef EW_F
+#undef EW_INSTEAD
 #undef A_FLOAT
 #undef B_FLOAT
 #undef A_INT

@@ -266,8 +266,8 @@ static void store_number(rlx_dtype type, double number, uint64_t *out) {
   if (dtype_is_float(type)) {
     dtype_store(type, out, 0, number);
   } else {
-    int64_t whole = number >= 0x1p63 ? INT64_MAX : (int64_t)number;
-    dtype_store_int(type, out, 0, whole);
+    int64_t whole = number >= 0x1p63 ? INT64_MAX : number > -0x1p63 ? (int64_t)number : INT64_MIN;
+    dtype_store_int(type, out, 0, whole); /* NaN: the least */
   }
 }
 

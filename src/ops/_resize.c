@@ -16,14 +16,16 @@ typedef enum coordinates {
   CROP_AND_RESIZE,
   HALF_PIXEL_FOR_NN
 } coordinates;
-typedef enum nearest { PREFER_FLOOR, PREFER_CEIL, FLOOR, CEIL } nearest;
+typedef enum nearest { PREFER_FLOOR, PREFER_CEIL, FLOOR, CEIL, SIMPLE } nearest;
 typedef enum aspect { STRETCH, NOT_LARGER, NOT_SMALLER } aspect;
 
 static const char *const mode_names[] = {"nearest", "linear", "cubic", NULL};
 static const char *const coordinate_names[] = {
     "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",   "align_corners",
     "asymmetric", "tf_crop_and_resize",   "tf_half_pixel_for_nn", NULL};
-static const char *const nearest_names[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", NULL};
+/* The last is that of Resize 10: the floor where an axis grows, else the ceiling. */
+static const char *const nearest_names[] = {
+    "round_prefer_floor", "round_prefer_ceil", "floor", "ceil", RESIZE_SIMPLE, NULL};
 static const char *const aspect_names[] = {"stretch", "not_larger", "not_smaller", NULL};
 
 /* Index of text in names; -1 if it is none of them. */
@@ -161,7 +163,8 @@ static double coordinate(coordinates mode, const resize_request *r, int d, doubl
   }
 }
 
-static int64_t nearest_index(nearest mode, double at, int64_t in) {
+static int64_t nearest_index(nearest mode, double at, int64_t in, double scale) {
+  if (mode == SIMPLE) mode = scale < 1 ? CEIL : FLOOR;
   double low = floor(at), ratio = at - low;
   bool up =
       ratio > 0 && (mode == CEIL || (mode == PREFER_FLOOR && ratio > 0.5) || (mode == PREFER_CEIL && ratio >= 0.5));
@@ -216,7 +219,7 @@ static void fill_axis(const table_job *job, resize_axis *a) {
     }
     bool outside;
     double at = coordinate(job->where, job->r, a->axis, (double)j, &outside);
-    a->index[j] = outside ? -1 : nearest_index((nearest)mode, at, a->in);
+    a->index[j] = outside ? -1 : nearest_index((nearest)mode, at, a->in, job->r->scale[a->axis]);
   }
 }
 

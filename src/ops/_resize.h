@@ -11,6 +11,7 @@ typedef struct resize_params {
   rlx_string coordinates, mode, nearest_mode, aspect;
   float cubic_a, extrapolation;
 } resize_params;
+#define RESIZE_SIMPLE "rlx.simple"
 enum { RESIZE_GIVEN_AXES = 1u, RESIZE_ATTRS = 9 };
 extern const rlx_attr_def resize_attrs[];
 

@@ -146,6 +146,8 @@ static rlx_status jvp_row(rlx_graph *g, const rlx_node *n, rlx_value *const *tan
 /* Exponents have a type of their own. */
 static const rlx_port power_inputs[] = {T("X", EW_SET_POWERS), {.name = "Y", .dtypes = RLX_SET_NUMBERS}, {0}};
 /* Rows for check-op, by the types column and arity. */
+static const char *const shift_samples[] = {"uint8[2,3], uint8[3] {direction = \"LEFT\"}",
+                                            "uint64[5], uint64[5] {direction = \"RIGHT\"}", NULL};
 #define SAMPLE_FLOATS "float"
 #define SAMPLE_FLOATS8 "float"
 #define SAMPLE_NUMBERS "float"
@@ -213,7 +215,8 @@ static const rlx_port power_inputs[] = {T("X", EW_SET_POWERS), {.name = "Y", .dt
       .name = "onnx." #row,                                                                                            \
       .version = version_,                                                                                             \
       .doc = "ONNX " #row ", elementwise: " #expression,                                                               \
-      .samples = EW_##row == EW_BitShift ? NULL : SAMPLES_##arity(SAMPLE_##types, FIRST_##kind(SAMPLE_##types)),       \
+      .samples = EW_##row == EW_BitShift ? shift_samples                                                               \
+                                         : SAMPLES_##arity(SAMPLE_##types, FIRST_##kind(SAMPLE_##types)),              \
       .inputs = EW_##kind == EW_POWER ? power_inputs : in_##row,                                                       \
       .outputs = out_##row,                                                                                            \
       .attrs = attrs_##row,                                                                                            \

@@ -11,7 +11,12 @@ static rlx_status infer(rlx_infer *ctx) {
   if (program.inputs > FUSED_MAX_INPUTS) {
     return rlx_fail(ctx, RLX_INVALID, "%d inputs; at most %d", program.inputs, FUSED_MAX_INPUTS);
   }
-  for (int i = 0; i < program.inputs; i++) program.input_types[i] = rlx_infer_input(ctx, i)->dtype;
+  for (int i = 0; i < program.inputs; i++) {
+    const rlx_type *type = rlx_infer_input(ctx, i);
+    if (type == NULL) return rlx_fail(ctx, RLX_INVALID, "input %d is left out", i);
+    if (type->dtype == RLX_UNDEFINED) return RLX_OK;
+    program.input_types[i] = type->dtype;
+  }
   const char *wrong = fused_parse(params->program, &program);
   if (wrong) return rlx_fail(ctx, RLX_INVALID, "program: %s", wrong);
   rlx_infer_output(ctx, 0)->dtype = fused_result(&program);

@@ -202,9 +202,10 @@ static rlx_value *float_vector(rlx_graph *g, const float *values, int64_t count)
 static rlx_status lower_to_resize(rlx_graph *g, const rlx_node *n, rlx_value *scales, rlx_value **outputs) {
   const upsample_params *p = rlx_node_params(n);
   bool bilinear = p->mode.size == 8 && memcmp(p->mode.data, "bilinear", 8) == 0;
-  rlx_attr attrs[3] = {{.name = "mode", .kind = RLX_ATTR_STRING, .s = bilinear ? (rlx_string){"linear", 6} : p->mode},
-                       {.name = "coordinate_transformation_mode", .kind = RLX_ATTR_STRING, .s = {"asymmetric", 10}},
-                       {.name = "nearest_mode", .kind = RLX_ATTR_STRING, .s = {"floor", 5}}};
+  rlx_attr attrs[3] = {
+      {.name = "mode", .kind = RLX_ATTR_STRING, .s = bilinear ? (rlx_string){"linear", 6} : p->mode},
+      {.name = "coordinate_transformation_mode", .kind = RLX_ATTR_STRING, .s = {"asymmetric", 10}},
+      {.name = "nearest_mode", .kind = RLX_ATTR_STRING, .s = {RESIZE_SIMPLE, sizeof RESIZE_SIMPLE - 1}}};
   rlx_value *inputs[3] = {rlx_node_input(n, 0), NULL, scales};
   outputs[0] = rlx_graph_op(g, "onnx.Resize", attrs, 3, inputs, 3);
   return rlx_graph_status(g);
@@ -240,7 +241,8 @@ static rlx_status upsample1_lower(rlx_graph *g, const rlx_node *n, rlx_value **o
       .lower = its_lower,                                                                                              \
   }
 
-OLD_RESIZE(resize_10, "onnx.Resize", 10, "Resize on the grid x / scale, its nearest element the floor.",
+OLD_RESIZE(resize_10, "onnx.Resize", 10,
+           "Resize on the grid x / scale, its nearest element before it, or after it where the axis shrinks.",
            upsample_inputs, mode_attrs, scales_input_lower);
 OLD_RESIZE(upsample_9, "onnx.Upsample", 9, "The old name of Resize.", upsample_inputs, mode_attrs, scales_input_lower);
 OLD_RESIZE(upsample_7, "onnx.Upsample", 7, "Upsample with the scales as an attribute.", image_inputs, scales_attrs,

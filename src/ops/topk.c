@@ -168,6 +168,9 @@ static rlx_status topk_eval(rlx_ctx *ctx) {
 static rlx_status topk_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads, rlx_value **input_grads) {
   const topk_params *p = rlx_node_params(n);
   if (!output_grads[0]) return rlx_graph_status(g);
+  const rlx_value *indices = rlx_node_output(n, 1);
+  if (!indices || !rlx_value_name(indices)[0])
+    return rlx_graph_fail(g, RLX_UNSUPPORTED, "the gradient of TopK needs its Indices output");
   rlx_value *inputs[3] = {graph_zeros_like(g, rlx_node_input(n, 0)), rlx_node_output(n, 1), output_grads[0]};
   input_grads[0] = graph_axis_op(g, "onnx.ScatterElements", inputs, 3, p->axis);
   return rlx_graph_status(g);

@@ -3,9 +3,10 @@
 set -euo pipefail
 source "$SRC/tests/cmd/_check.sh"
 python3 - "$RLX" "$SRC" <<'P'
-import random, subprocess, sys
+import random, subprocess, sys, tempfile
 rlx, src = sys.argv[1], sys.argv[2]
 rng = random.Random(3)
+empty = tempfile.TemporaryDirectory()
 table = [line.split() for line in subprocess.run([rlx, "help", "completion"], capture_output=True, text=True).stdout.splitlines()]
 commands = [row[0] for row in table] + ["", "-", "--", "zzz"]
 options = sorted({option for row in table for option in row[1:]})
@@ -25,7 +26,7 @@ for _ in range(300):
         else:
             args.append(rng.choice(words))
     args = [arg.replace("\0", "") for arg in args]
-    done = subprocess.run([rlx, *args], capture_output=True, timeout=120, stdin=subprocess.DEVNULL)
+    done = subprocess.run([rlx, *args], capture_output=True, timeout=120, stdin=subprocess.DEVNULL, cwd=empty.name)
     lines = done.stderr.decode(errors="replace").splitlines()
     good = done.returncode in (0, 1, 2) and all(line.startswith("rlx: ") for line in lines)
     if not good:

@@ -4,11 +4,36 @@
  * after choosing the instruction set, with the C and rlx headers included before that. */
 #include "backend/cpu/kernels/_vector_math.h"
 
+/* Sine and cosine: C's for a block with a large angle, an infinity or NaN. */
+static bool all_small(const float *x, int64_t n) {
+  int large = 0;
+  for (int64_t i = 0; i < n; i++) large |= !(fabsf(x[i]) <= VM_SINE_LIMIT);
+  return !large;
+}
+#define SINE(name, quarter, exact)                                                                                     \
+  static void name(const void *x, const void *y, const void *z, void *out, int64_t n, unsigned still,                  \
+                   const double ab[2]) {                                                                               \
+    (void)y, (void)z, (void)still, (void)ab;                                                                           \
+    for (int64_t begin = 0; begin < n; begin += 256) {                                                                 \
+      const float *from = (const float *)x + begin;                                                                    \
+      float *to = (float *)out + begin;                                                                                \
+      int64_t count = n - begin < 256 ? n - begin : 256;                                                               \
+      if (all_small(from, count)) {                                                                                    \
+        EW_INDEPENDENT for (int64_t i = 0; i < count; i++) to[i] = vm_sine(from[i], quarter);                          \
+      } else {                                                                                                         \
+        for (int64_t i = 0; i < count; i++) to[i] = exact(from[i]);                                                    \
+      }                                                                                                                \
+    }                                                                                                                  \
+  }
+SINE(run_sine, 0, sinf)
+SINE(run_cosine, 1, cosf)
+
 #define EW_T float
 #define EW_ID float
 #define EW_CLASS f
 #define EW_NUMBER float
 #define EW_F(name) v_##name
+#define EW_INSTEAD [EW_Sin] = run_sine, [EW_Cos] = run_cosine,
 #include "ops/_elementwise_loops.h"
 
 #define sigmoid vm_sigmoid_double

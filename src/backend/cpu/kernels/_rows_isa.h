@@ -43,6 +43,21 @@ static void softmax(const float *x, float *y, int64_t n) {
   for (int64_t i = 0; i < n; i++) y[i] *= scale;
 }
 
+static void softmax_columns(const float *x, float *y, int64_t n, int64_t stride, int64_t width) {
+  float peak[COLUMNS], sum[COLUMNS] = {0};
+  for (int64_t k = 0; k < width; k++) peak[k] = -INFINITY;
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t k = 0; k < width; k++) {
+      float v = x[i * stride + k];
+      peak[k] = v > peak[k] || v != v ? v : peak[k];
+    }
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t k = 0; k < width; k++) sum[k] += y[i * stride + k] = v_exp(x[i * stride + k] - peak[k]);
+  for (int64_t k = 0; k < width; k++) sum[k] = 1.0f / sum[k];
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t k = 0; k < width; k++) y[i * stride + k] *= sum[k];
+}
+
 /* Sum of (x - shift)^power, power 1 or 2. */
 static inline float row_moment(const float *x, int64_t n, float shift, int power) {
   float lane[LANES] = {0}, sum = 0;
@@ -71,4 +86,4 @@ static void rms_norm(const float *x, const float *scale, float *y, int64_t n, fl
   for (int64_t i = 0; i < n; i++) y[i] = x[i] * inverse * scale[i];
 }
 
-const rows_table ISA_TABLE = {softmax, layer_norm, rms_norm};
+const rows_table ISA_TABLE = {softmax, softmax_columns, layer_norm, rms_norm};

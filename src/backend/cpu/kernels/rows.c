@@ -1,4 +1,4 @@
-/* rows.c — softmax, layer and RMS normalisation of float rows that lie together in memory. */
+/* rows.c — softmax, and layer and RMS normalisation of float rows that lie together in memory. */
 #include "backend/cpu/kernels/_rows.h"
 #include "base/memory.h"
 #include "base/status.h"
@@ -10,6 +10,7 @@
 typedef struct rows_state {
   const rows_table *table;
   int64_t rows, columns;
+  int64_t inner; /* softmax: elements between neighbours along the axis */
   float epsilon;
 } rows_state;
 
@@ -26,7 +27,7 @@ static void release(void *state) { mem_free(state); }
 static rlx_status make_state(int64_t rows, int64_t columns, float epsilon, void **state) {
   rows_state *s = mem_zalloc(sizeof *s);
   if (!s) return status_no_memory(sizeof *s);
-  *s = (rows_state){rows_table_best(), rows, columns, epsilon};
+  *s = (rows_state){rows_table_best(), rows, columns, 1, epsilon};
   *state = s;
   return RLX_OK;
 }
@@ -52,21 +53,14 @@ static const char *only_float(const rlx_node *n) {
 
 /* ---- softmax ---- */
 
-static const char *softmax_why_not(const rlx_node *n) {
-  const rlx_type *x = rlx_node_input_type(n, 0);
-  const softmax_params *p = rlx_node_params(n);
-  if (only_float(n)) return only_float(n);
-  if (p->axis == -1) return NULL;
-  if (x->rank == RLX_UNKNOWN) return "the rank is not known";
-  return p->axis == x->rank - 1 ? NULL : rlx_reason("axis %lld is not the last", (long long)p->axis);
-}
-
 static rlx_status softmax_prepare(rlx_bound *b, void **state) {
   const rlx_type *x = rlx_bound_input(b, 0);
   softmax_shape s;
   const char *bad = softmax_resolve(rlx_bound_params(b), x->rank, x->dims, &s);
   if (bad) return rlx_fail(b, RLX_INVALID, "%s", bad);
-  return make_state(s.outer, s.count, 0, state);
+  RLX_TRY(make_state(s.outer, s.count, 0, state));
+  ((rows_state *)*state)->inner = s.inner;
+  return RLX_OK;
 }
 
 static void softmax_range(void *arg, int64_t begin, int64_t end) {
@@ -75,7 +69,26 @@ static void softmax_range(void *arg, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i++) j->s->table->softmax(j->x + i * n, j->y + i * n, n);
 }
 
-static rlx_status softmax_run(rlx_ctx *ctx) { return run_rows(ctx, softmax_range); }
+/* Units: strips of COLUMNS columns, of all rows one after the other. */
+static void softmax_strips(void *arg, int64_t begin, int64_t end) {
+  const rows_job *j = arg;
+  int64_t n = j->s->columns, inner = j->s->inner, strips = (inner + COLUMNS - 1) / COLUMNS;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t column = i % strips * COLUMNS, at = i / strips * n * inner + column;
+    int64_t width = inner - column < COLUMNS ? inner - column : COLUMNS;
+    j->s->table->softmax_columns(j->x + at, j->y + at, n, inner, width);
+  }
+}
+
+static rlx_status softmax_run(rlx_ctx *ctx) {
+  const rows_state *s = ctx->state;
+  if (s->inner == 1) return run_rows(ctx, softmax_range);
+  if (s->rows == 0 || s->columns == 0 || s->inner == 0) return RLX_OK;
+  rows_job job = {s, ctx->inputs[0].data, NULL, NULL, ctx->outputs[0].data};
+  int64_t strips = s->rows * ((s->inner + COLUMNS - 1) / COLUMNS), grain = ROWS_GRAIN / (s->columns * COLUMNS) + 1;
+  rlx_parallel_for(ctx, strips, grain, softmax_strips, &job);
+  return RLX_OK;
+}
 
 /* ---- normalisation ---- */
 
@@ -136,7 +149,7 @@ static const rlx_pair in_place[] = {{0, 0}};
 
 static const rlx_cpu_kernel softmax = {
     .struct_size = sizeof(rlx_cpu_kernel),
-    .head = {HEAD("onnx.Softmax", softmax_why_not, softmax_prepare), .version_min = 13},
+    .head = {HEAD("onnx.Softmax", only_float, softmax_prepare), .version_min = 13},
     .run = softmax_run,
 };
 static const rlx_cpu_kernel layer_norm = {

@@ -66,7 +66,6 @@ typedef struct onednn_convolution_desc {
   onednn_tensor src, weights, bias, dst; /* weights [M, C, k…], or [g, M / g, C / g, k…] */
   onednn_window window;
   onednn_post post;
-  bool winograd; /* may be used where it is faster */
 } onednn_convolution_desc;
 
 typedef struct onednn_pooling_desc {
@@ -80,12 +79,6 @@ typedef struct onednn_lrn_desc {
   int64_t size;
   float alpha, beta, bias;
 } onednn_lrn_desc;
-
-typedef struct onednn_softmax_desc {
-  onednn_tensor src; /* and dst */
-  int axis;
-  bool logarithm;
-} onednn_softmax_desc;
 
 typedef struct onednn_layernorm_desc {
   onednn_tensor src, scale, shift; /* [rows, columns], [columns], [columns] or absent; dst is like src */
@@ -105,7 +98,6 @@ rlx_status onednn_make_convolution(const void *ctx, int threads, const onednn_co
 rlx_status onednn_make_pooling(const void *ctx, int threads, const onednn_pooling_desc *d, onednn_primitive **out);
 rlx_status onednn_make_lrn(const void *ctx, int threads, const onednn_lrn_desc *d, onednn_primitive **out);
 rlx_status onednn_make_matmul(const void *ctx, int threads, const onednn_matmul_desc *d, onednn_primitive **out);
-rlx_status onednn_make_softmax(const void *ctx, int threads, const onednn_softmax_desc *d, onednn_primitive **out);
 rlx_status onednn_make_layernorm(const void *ctx, int threads, const onednn_layernorm_desc *d, onednn_primitive **out);
 void onednn_destroy(onednn_primitive *p);
 /* oneDNN's name of what runs it: "jit:avx512_core", … */

@@ -20,8 +20,10 @@ static window_dims window_of(const onednn_window *w) {
   return d;
 }
 
-static dnnl_status_t describe_convolution_by(const onednn_convolution_desc *c, request *r, dnnl_primitive_attr_t attr,
-                                             dnnl_alg_kind_t kind, dnnl_primitive_desc_t *out) {
+static dnnl_status_t describe_convolution(const void *desc, request *r, dnnl_primitive_attr_t attr,
+                                          dnnl_primitive_desc_t *out) {
+  const onednn_convolution_desc *c = desc;
+  dnnl_alg_kind_t kind = dnnl_convolution_direct;
   window_dims w = window_of(&c->window);
 #if DNNL_VERSION_MAJOR >= 3
   return CREATE(convolution_forward, out, attr, dnnl_forward_inference, kind, MD_POINTER(&r->src),
@@ -34,16 +36,6 @@ static dnnl_status_t describe_convolution_by(const onednn_convolution_desc *c, r
       MD_POINTER(&r->dst), w.strides, w.dilates, w.before, w.after);
   return s == dnnl_success ? dnnl_primitive_desc_create(out, &d, attr, onednn_engine, NULL) : s;
 #endif
-}
-
-static dnnl_status_t describe_convolution(const void *desc, request *r, dnnl_primitive_attr_t attr,
-                                          dnnl_primitive_desc_t *out) {
-  const onednn_convolution_desc *c = desc;
-  if (c->winograd) {
-    dnnl_status_t s = describe_convolution_by(c, r, attr, dnnl_convolution_winograd, out);
-    if (s != dnnl_unimplemented) return s;
-  }
-  return describe_convolution_by(c, r, attr, dnnl_convolution_direct, out);
 }
 
 rlx_status onednn_make_convolution(const void *ctx, int threads, const onednn_convolution_desc *d,
@@ -111,26 +103,6 @@ static dnnl_status_t describe_matmul(const void *desc, request *r, dnnl_primitiv
 
 rlx_status onednn_make_matmul(const void *ctx, int threads, const onednn_matmul_desc *d, onednn_primitive **out) {
   family f = {"matmul", describe_matmul, &d->src, &d->weights, &d->bias, &d->dst, &d->post, d->pack, false};
-  return onednn_create(ctx, threads, &f, d, out);
-}
-
-static dnnl_status_t describe_softmax(const void *desc, request *r, dnnl_primitive_attr_t attr,
-                                      dnnl_primitive_desc_t *out) {
-  const onednn_softmax_desc *x = desc;
-  dnnl_alg_kind_t kind = x->logarithm ? dnnl_softmax_log : dnnl_softmax_accurate;
-#if DNNL_VERSION_MAJOR >= 3
-  return CREATE(softmax_forward, out, attr, dnnl_forward_inference, kind, MD_POINTER(&r->src), MD_POINTER(&r->dst),
-                x->axis);
-#else
-  dnnl_softmax_v2_desc_t d;
-  dnnl_status_t s = dnnl_softmax_v2_forward_desc_init(&d, dnnl_forward_inference, kind, MD_POINTER(&r->src),
-                                                      MD_POINTER(&r->dst), x->axis);
-  return s == dnnl_success ? dnnl_primitive_desc_create(out, &d, attr, onednn_engine, NULL) : s;
-#endif
-}
-
-rlx_status onednn_make_softmax(const void *ctx, int threads, const onednn_softmax_desc *d, onednn_primitive **out) {
-  family f = {"softmax", describe_softmax, &d->src, NULL, NULL, &d->src, NULL, false, false};
   return onednn_create(ctx, threads, &f, d, out);
 }
 
