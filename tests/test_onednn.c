@@ -197,74 +197,6 @@ static void test_layernorm(void **unused) {
   }
 }
 
-/* ---- matrix products ---------------------------------------------------------------------- */
-
-static kernel_check random_options(random_state *r, uint64_t seed) {
-  return (kernel_check){.seed = seed, .constants = random_int(r, 0, 1) ? 2 : 0, .threads = (int)random_int(r, 1, 2),
-                        .in_place = random_int(r, 0, 1)};
-}
-
-/* Batched and broadcast products; operands of one dim are rows and columns. */
-static void test_matmul(void **unused) {
-  (void)unused;
-  random_state r = {13};
-  for (uint64_t i = 0; i < 300; i++) {
-    int64_t batch[3], a[5], b[5], k = random_int(&r, 1, 70);
-    int rank_a = (int)random_int(&r, 1, 5), rank_b = (int)random_int(&r, 1, 5);
-    for (int d = 0; d < 3; d++) batch[d] = random_int(&r, 1, 3);
-    for (int d = 0; d < rank_a - 2; d++) a[d] = random_int(&r, 0, 3) ? batch[3 - (rank_a - 2) + d] : 1;
-    for (int d = 0; d < rank_b - 2; d++) b[d] = random_int(&r, 0, 3) ? batch[3 - (rank_b - 2) + d] : 1;
-    if (rank_a > 1) a[rank_a - 2] = random_int(&r, 1, 50);
-    a[rank_a - 1] = k;
-    if (rank_b > 1) b[rank_b - 1] = random_int(&r, 1, 100);
-    b[rank_b > 1 ? rank_b - 2 : 0] = k;
-    rlx_type types[2] = {kernel_type(rank_a, a), kernel_type(rank_b, b)};
-    rlx_graph *g = NULL;
-    rlx_node *n = kernel_node("onnx.MatMul", types, 2, NULL, 0, &g);
-    check(g, n, random_options(&r, i), false);
-  }
-}
-
-static void test_gemm(void **unused) {
-  (void)unused;
-  static const float scales[] = {1, 1, 0.5f, 0, -2};
-  random_state r = {17};
-  for (uint64_t i = 0; i < 300; i++) {
-    int64_t m = random_int(&r, 1, 60), k = random_int(&r, 1, 60), columns = random_int(&r, 1, 90);
-    int64_t ta = random_int(&r, 0, 1), tb = random_int(&r, 0, 1);
-    int64_t a[2] = {ta ? k : m, ta ? m : k}, b[2] = {tb ? columns : k, tb ? k : columns};
-    int64_t c[2] = {random_int(&r, 0, 1) ? m : 1, random_int(&r, 0, 1) ? columns : 1};
-    int rank = (int)random_int(&r, -1, 2);
-    rlx_attr attrs[] = {RLX_ATTR_I("transA", ta), RLX_ATTR_I("transB", tb),
-                        RLX_ATTR_F("alpha", scales[random_int(&r, 0, 4)]),
-                        RLX_ATTR_F("beta", scales[random_int(&r, 0, 4)])};
-    rlx_type types[3] = {kernel_type(2, a), kernel_type(2, b), kernel_type(rank, rank == 1 ? c + 1 : c)};
-    rlx_graph *g = NULL;
-    rlx_node *n = kernel_node("onnx.Gemm", types, 3, attrs, 4, &g);
-    check(g, n, random_options(&r, i), false);
-  }
-}
-
-static void test_fused_matmul(void **unused) {
-  (void)unused;
-  static const char *const activations[] = {"", "Relu", "Gelu", "Swish", "Tanh"};
-  random_state r = {19};
-  for (uint64_t i = 0; i < 200; i++) {
-    const char *activation = activations[random_int(&r, 0, 4)];
-    int64_t k = random_int(&r, 1, 80), columns = random_int(&r, 1, 90), tb = random_int(&r, 0, 1);
-    int64_t a[3] = {random_int(&r, 1, 3), random_int(&r, 1, 40), k}, b[2] = {tb ? columns : k, tb ? k : columns};
-    int64_t y[3] = {a[0], a[1], columns};
-    rlx_attr attrs[] = {RLX_ATTR_I("transB", tb),
-                        {.name = "activation", .kind = RLX_ATTR_STRING, .s = {activation, strlen(activation)}},
-                        RLX_ATTR_F("activation_alpha", 1.5f)};
-    rlx_type types[4] = {kernel_type(3, a), kernel_type(2, b), kernel_type(random_int(&r, 0, 1) ? 1 : -1, &columns),
-                         kernel_type(random_int(&r, 0, 1) ? 3 : -1, y)};
-    rlx_graph *g = NULL;
-    rlx_node *n = kernel_node("rlx.matmul", types, 4, attrs, 3, &g);
-    check(g, n, random_options(&r, i), false);
-  }
-}
-
 #endif
 
 /* ---- reorder ------------------------------------------------------------------------------ */
@@ -297,9 +229,6 @@ int main(void) {
       cmocka_unit_test(test_pool),
       cmocka_unit_test(test_lrn),
       cmocka_unit_test(test_layernorm),
-      cmocka_unit_test(test_matmul),
-      cmocka_unit_test(test_gemm),
-      cmocka_unit_test(test_fused_matmul),
 #endif
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

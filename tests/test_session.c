@@ -325,6 +325,25 @@ static void values_that_decide_shapes(void **state) {
   rlx_session_destroy(s);
 }
 
+/* A scalar of four bytes beside an output of four booleans: its memory may not be taken while it is still read. */
+static void broadcast_operands_are_not_overwritten(void **state) {
+  (void)state;
+  rlx_session *s = session_with(HEAD "g (float[4] x, float[1] k) => (bool[4] y) { t = test.count(k)\n e = Equal(x, t)\n y = Identity(e)\n u = Not(e) }", NULL);
+  rlx_binding *b = NULL;
+  OK(rlx_binding_create(s, &b));
+  int64_t four = 4, one = 1;
+  bind(b, "k", floats(1, &one, 3));
+  rlx_tensor *x = floats(1, &four, 3);
+  for (int i = 0; i < 4; i++) ((float *)rlx_tensor_data(x))[i] = 3;
+  bind(b, "x", x);
+  OK(rlx_run(b, NULL));
+  rlx_tensor *y = result(b, "y");
+  for (int i = 0; i < 4; i++) assert_int_equal(((uint8_t *)rlx_tensor_data(y))[i], 1);
+  rlx_tensor_destroy(y);
+  rlx_binding_destroy(b);
+  rlx_session_destroy(s);
+}
+
 /* ---- failures ----------------------------------------------------------------------------- */
 
 static void failing_kernels(void **state) {
@@ -595,6 +614,7 @@ int main(void) {
       cmocka_unit_test(three_outputs),
       cmocka_unit_test(stages_for_sizes_known_late),
       cmocka_unit_test(values_that_decide_shapes),
+      cmocka_unit_test(broadcast_operands_are_not_overwritten),
       cmocka_unit_test(failing_kernels),
       cmocka_unit_test(failures_of_workers_and_silence),
       cmocka_unit_test(unresolved_nodes_in_one_error),

@@ -303,7 +303,7 @@ typedef struct rlx_kernel {
   const char *name;      /* "onednn", "reference" …: unique per op, backend and tier */
   int32_t priority;      /* default 0 for everybody; higher wins */
   uint32_t traits;
-  const rlx_pair *in_place; /* output may use the memory of input; ends with in_place_count */
+  const rlx_pair *in_place; /* output may use the memory of input, if their shapes and element sizes agree */
   int32_t in_place_count;
   const rlx_pair *aliases;  /* output shares memory with input, in every run */
   int32_t alias_count;

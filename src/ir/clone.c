@@ -98,9 +98,9 @@ static rlx_status fill(cloner *c, const rlx_graph *g, rlx_graph *to) {
 static rlx_status clone_graph(cloner *c, const rlx_graph *g, rlx_graph *parent, rlx_graph **out) {
   rlx_graph *to;
   RLX_TRY(graph_create(g->registry, parent, &to));
+  size_t depth = c->to.count;
   rlx_status status = vector_push(&c->from, g) && vector_push(&c->to, to) ? fill(c, g, to) : status_no_memory(1);
-  if (c->from.count) c->from.count--;
-  if (c->to.count) c->to.count--;
+  c->from.count = c->to.count = depth;
   if (status != RLX_OK && !parent)
     rlx_graph_destroy(to);
   else if (status == RLX_OK)

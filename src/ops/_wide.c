@@ -20,11 +20,28 @@ static rlx_status allocate(const void *ctx, int64_t count, rlx_dtype dtype, wide
   return RLX_OK;
 }
 
-NUMBER_INLINE void convert(rlx_dtype from, rlx_dtype to, const void *source, void *target, int64_t count) {
+NUMBER_INLINE void convert_from(rlx_dtype from, rlx_dtype to, const void *source, void *target, int64_t count) {
+  for (int64_t i = 0; i < count; i++) number_store(to, target, i, number_load(from, source, i));
+}
+
+/* The common pairs have loops of their own; any other goes through the general conversion. */
+static void convert(rlx_dtype from, rlx_dtype to, const void *source, void *target, int64_t count) {
+#define PAIR(a, b)                                                                                                     \
+  if (from == (a) && to == (b)) {                                                                                      \
+    convert_from(a, b, source, target, count);                                                                         \
+    return;                                                                                                            \
+  }
+  PAIR(RLX_FLOAT16, RLX_FLOAT)
+  PAIR(RLX_BFLOAT16, RLX_FLOAT)
+  PAIR(RLX_FLOAT, RLX_FLOAT16)
+  PAIR(RLX_FLOAT, RLX_BFLOAT16)
+  PAIR(RLX_FLOAT, RLX_DOUBLE)
+  PAIR(RLX_DOUBLE, RLX_FLOAT)
+#undef PAIR
   if (to == RLX_INT64 || from == RLX_INT64) {
     for (int64_t i = 0; i < count; i++) number_store_int(to, target, i, number_load_int(from, source, i));
   } else {
-    for (int64_t i = 0; i < count; i++) number_store(to, target, i, number_load(from, source, i));
+    convert_from(from, to, source, target, count);
   }
 }
 
@@ -32,11 +49,7 @@ rlx_status wide_input(const void *ctx, const rlx_operand *operand, rlx_dtype dty
   *out = (wide){.data = operand->data, .dtype = dtype};
   if (!operand->data || operand->dtype == dtype) return RLX_OK;
   RLX_TRY(allocate(ctx, operand->count, dtype, out));
-  switch (operand->dtype) {
-    case RLX_FLOAT16: convert(RLX_FLOAT16, RLX_FLOAT, operand->data, out->data, operand->count); break;
-    case RLX_BFLOAT16: convert(RLX_BFLOAT16, RLX_FLOAT, operand->data, out->data, operand->count); break;
-    default: convert(operand->dtype, dtype, operand->data, out->data, operand->count); break;
-  }
+  convert(operand->dtype, dtype, operand->data, out->data, operand->count);
   return RLX_OK;
 }
 
@@ -66,12 +79,7 @@ rlx_status wide_output(const void *ctx, const rlx_operand *operand, rlx_dtype dt
 }
 
 void wide_store(const wide *w, const rlx_operand *operand) {
-  if (!w->owned) return;
-  switch (operand->dtype) {
-    case RLX_FLOAT16: convert(RLX_FLOAT, RLX_FLOAT16, w->data, operand->data, operand->count); break;
-    case RLX_BFLOAT16: convert(RLX_FLOAT, RLX_BFLOAT16, w->data, operand->data, operand->count); break;
-    default: convert(w->dtype, operand->dtype, w->data, operand->data, operand->count); break;
-  }
+  if (w->owned) convert(w->dtype, operand->dtype, w->data, operand->data, operand->count);
 }
 
 void wide_finish(wide *w) {

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "ir/bound.h"
 #include "ir/dtype.h"
 #include "ir/infer.h"
@@ -466,6 +468,29 @@ static void finish(binder *b) {
   arena_finish(&b->scratch);
 }
 
+/* DEBUG_PLAN: where every operand of every step lies. */
+static void log_plan(const stage *s) {
+  log_line(RLX_LOG_DEBUG, "plan: %d steps, %lld bytes of run memory, %d nodes left", s->step_count, (long long)s->run_bytes,
+           s->rest_count);
+  for (int t = 0; t < s->step_count; t++) {
+    const step *st = &s->steps[t];
+    int inputs = st->from->input_count + st->from->hidden_count, outputs = st->from->node->output_count;
+    text line = {0};
+    for (int i = 0; i < inputs + outputs; i++) {
+      const place *p = &s->places[st->first_operand + i];
+      long long bytes = (long long)s->operands[st->first_operand + i].bytes;
+      if (i == inputs) text_add(&line, " ->");
+      if (p->kind == PLACE_ARENA) text_printf(&line, " [%lld,%lld)", (long long)p->offset, (long long)p->offset + bytes);
+      if (p->kind == PLACE_FIXED) text_add(&line, " constant");
+      if (p->kind == PLACE_EXTERNAL) text_printf(&line, " slot %u", p->slot);
+      if (p->kind == PLACE_NONE) text_add(&line, " none");
+    }
+    log_line(RLX_LOG_DEBUG, "plan: %d %s '%s'%s%s", t, st->from->node->op_name, st->from->node->name, line.data ? line.data : "",
+             st->workspace_bytes ? " and workspace" : "");
+    text_finish(&line);
+  }
+}
+
 rlx_status stage_bind(const bind_request *request, const bind_context *context, stage **out) {
   int64_t start = clock_ns();
   stage *s = mem_zalloc(sizeof *s);
@@ -477,12 +502,13 @@ rlx_status stage_bind(const bind_request *request, const bind_context *context, 
   rlx_status status = bind(&b);
   finish(&b);
   if (status != RLX_OK) {
-    char text[STATUS_TEXT_BYTES];
-    status_save(text);
+    char kept[STATUS_TEXT_BYTES];
+    status_save(kept);
     stage_release(s);
-    status_restore(text);
+    status_restore(kept);
     return status;
   }
+  if (context->debug.switches & DEBUG_PLAN) log_plan(s);
   __atomic_fetch_add(context->bind_ns, clock_ns() - start - b.prepare_ns, __ATOMIC_RELAXED);
   __atomic_fetch_add(context->prepare_ns, b.prepare_ns, __ATOMIC_RELAXED);
   __atomic_fetch_add(context->binds, 1, __ATOMIC_RELAXED);

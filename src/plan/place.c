@@ -129,7 +129,10 @@ static bool may_overwrite(binder *b, const step *s, int t, const rlx_pair *pair)
   if (ci == co || !ci->owned || ci->output >= 0 || ci->last != t || co->first != t) return false;
   if (ci->first < 0 && co->output >= 0) return false; /* a donated input is not the output's memory */
   if (fo->dynamic || fi->dynamic || !fo->typed || fi->known) return false;
-  if (type_bytes(&fo->type) != type_bytes(&fi->type) || ci->bytes != type_bytes(&fi->type)) return false;
+  /* Element by element: a broadcast operand of as many bytes would be overwritten while it is still read. */
+  bool same_shape = fo->type.rank == fi->type.rank && rlx_dtype_bits(fo->type.dtype) == rlx_dtype_bits(fi->type.dtype);
+  for (int d = 0; same_shape && d < fo->type.rank; d++) same_shape = fo->type.dims[d] == fi->type.dims[d];
+  if (!same_shape || ci->bytes != type_bytes(&fi->type)) return false;
   if (s->from->node->outputs[pair->output]->layout != s->from->node->inputs[pair->input]->layout) return false;
   return !used_twice(b, s, pair->input);
 }

@@ -122,6 +122,14 @@ static rlx_status compile(rlx_session *s, const int32_t *ranks, build *out) {
   return program_create(out->graph, &out->root);
 }
 
+static void log_selection(const rlx_session *s, const build *b) {
+  text t = {0};
+  rlx_session_stats none = {.struct_size = sizeof none};
+  report_input in = {b->graph, s->target.device, s->options.policy, &none, option_get(OPTION_FALLBACK) != NULL};
+  if (report_write(&in, RLX_REPORT_TEXT, &t) == RLX_OK && t.data) log_text(RLX_LOG_DEBUG, t.data);
+  text_finish(&t);
+}
+
 static rlx_status make_build(rlx_session *s, const int32_t *ranks) {
   size_t bytes = s->source->inputs.count * sizeof *ranks;
   build b = {.ranks = mem_alloc(bytes)};
@@ -138,6 +146,7 @@ static rlx_status make_build(rlx_session *s, const int32_t *ranks) {
     return status;
   }
   s->builds_made++;
+  if (s->debug.switches & DEBUG_SELECT) log_selection(s, &s->builds.data[s->builds.count - 1]);
   if (s->debug.switches & DEBUG_TIME) log_line(RLX_LOG_DEBUG, "build: %lld us", (long long)(clock_ns() - begin) / 1000);
   return RLX_OK;
 }

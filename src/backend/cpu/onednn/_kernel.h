@@ -16,6 +16,9 @@ onednn_tensor onednn_dense(int rank, const int64_t *dims);
 onednn_window onednn_window_of(const window *w);
 /* False: oneDNN has no such activation, or computes it otherwise. */
 bool onednn_add_activation(onednn_post *post, fused_activation kind, float alpha, float beta);
+/* Threads for so much work: one where starting others (1.5 µs) costs more than they save. A unit of `work` is a
+ * multiplication and addition of a convolution, or 1/50 of an element of a memory-bound kernel. */
+int onednn_threads(const rlx_bound *b, double work);
 bool onednn_has_zero(const rlx_type *type); /* a dim is 0 */
 
 /* The layouts of a kernel that works in place of its input's channels: takes the proposal in l->inputs[0], or asks for

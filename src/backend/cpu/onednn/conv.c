@@ -4,6 +4,7 @@
 #include "backend/cpu/onednn/_kernel.h"
 #include "base/status.h"
 #include "ir/module.h"
+#include "ir/shape.h"
 #include "ops/fused_conv.h"
 
 /* The two ops share inputs X, W, B and the first params; rlx.conv adds Z and the activation. */
@@ -96,8 +97,9 @@ static rlx_status prepare(rlx_bound *b, void **state) {
                                .window = onednn_window_of(&s.window)};
   if (bias) d.bias = onednn_dense(1, bias->dims);
   if (!describe_post(b, &d.post)) return rlx_fail(b, RLX_UNSUPPORTED, "oneDNN has no such activation");
+  double work = (double)shape_count(y->rank, y->dims) * (double)shape_count(w->rank, w->dims) / (double)w->dims[0];
   onednn_primitive *primitive = NULL;
-  RLX_TRY(onednn_make_convolution(b, rlx_bound_threads(b), &d, &primitive));
+  RLX_TRY(onednn_make_convolution(b, onednn_threads(b, work), &d, &primitive));
   *state = primitive;
   return RLX_OK;
 }

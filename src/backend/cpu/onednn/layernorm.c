@@ -2,6 +2,7 @@
 #include "backend/cpu/onednn/_kernel.h"
 #include "base/status.h"
 #include "ir/module.h"
+#include "ir/shape.h"
 #include "ops/layernorm.h"
 
 /* v has one number for each of the last dims of x, from `axis` on. */
@@ -42,7 +43,7 @@ static rlx_status prepare(rlx_bound *b, void **state) {
                              .epsilon = p->epsilon};
   if (rlx_bound_input(b, 2)) d.shift = onednn_dense(1, &s.columns);
   onednn_primitive *primitive = NULL;
-  RLX_TRY(onednn_make_layernorm(b, rlx_bound_threads(b), &d, &primitive));
+  RLX_TRY(onednn_make_layernorm(b, onednn_threads(b, 50 * (double)shape_count(x->rank, x->dims)), &d, &primitive));
   *state = primitive;
   return RLX_OK;
 }

@@ -1,6 +1,7 @@
 /* matmul.c — onnx.MatMul, onnx.Gemm and rlx.matmul by oneDNN. */
 #include <string.h>
 
+#include "backend/cpu/kernels/_gemm.h"
 #include "backend/cpu/onednn/_kernel.h"
 #include "base/memory.h"
 #include "base/status.h"
@@ -41,6 +42,7 @@ static product product_of_fused(const void *params) {
 /* ---- support ------------------------------------------------------------------------------ */
 
 static const char *why_not_types(const rlx_node *n, bool trans_a) {
+  if (gemm_prefers_panels(n)) return "the kernel over panels streams weights faster and compiles nothing for new extents";
   const rlx_type *a = rlx_node_input_type(n, 0), *b = rlx_node_input_type(n, 1);
   const char *bad = onednn_check_type(a, "A", 1, ONEDNN_RANK);
   if (!bad) bad = onednn_check_type(b, "B", 1, ONEDNN_RANK);

@@ -2,6 +2,7 @@
 #include "backend/cpu/onednn/_kernel.h"
 #include "base/status.h"
 #include "ir/module.h"
+#include "ir/shape.h"
 #include "ops/pool.h"
 
 static const char *why_not_window(const rlx_node *n) {
@@ -57,8 +58,9 @@ static rlx_status create(rlx_bound *b, const window *w, onednn_pool_kind kind, v
     int64_t reach = (w->out[i] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1;
     if (reach - w->in[i] - w->begin[i] > d.window.after[i]) d.window.after[i] = reach - w->in[i] - w->begin[i];
   }
+  double taps = (double)shape_count(y->rank, y->dims) * (double)window_kernel_count(w);
   onednn_primitive *primitive = NULL;
-  RLX_TRY(onednn_make_pooling(b, rlx_bound_threads(b), &d, &primitive));
+  RLX_TRY(onednn_make_pooling(b, onednn_threads(b, 4 * taps), &d, &primitive));
   *state = primitive;
   return RLX_OK;
 }

@@ -1,0 +1,24 @@
+/* _gemm_avx2.c — tiles of matrix products for AVX2 with FMA: 6 rows of 16 columns. */
+#include "backend/cpu/kernels/_gemm.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#include <stddef.h>
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC target("avx2,fma")
+#endif
+#define VEC __m256
+#define LANES 8
+#define LOAD(p) _mm256_loadu_ps(p)
+#define STORE(p, v) _mm256_storeu_ps(p, v)
+#define SET(x) _mm256_set1_ps(x)
+#define FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define TILE_ROWS 6
+#include "backend/cpu/kernels/_gemm_tile.h"
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
+const gemm_isa gemm_avx2 = {6, 16, TILES, true};
+#endif
