@@ -219,6 +219,13 @@ struct rlx_ctx {
  * it (memory planned from output_bound, else allocated now). NULL after a failure, which is recorded. */
 RLX_API void *rlx_output_shape(rlx_ctx *ctx, int output, int rank, const int64_t *dims);
 
+/* An operand that is no tensor but a sequence or an optional: dtype RLX_UNDEFINED, count 1, and data the address of a
+ * pointer to the object. The object of input i; NULL if it is left out or a tensor. */
+RLX_API rlx_tensor *rlx_input_value(const rlx_ctx *ctx, int i);
+/* Makes a sequence or optional the value of an output. The run takes the caller's reference over, also on failure.
+ * Tensors in it are the kernel's own, or items of the inputs: never memory of the run. */
+RLX_API RLX_MUST_USE rlx_status rlx_output_value(rlx_ctx *ctx, int output, rlx_tensor *value);
+
 /* Memory for the text of string outputs: it lasts as long as they do. An output's element may also point to the text of
  * an input's. NULL after a failure, which is recorded. Not from inside rlx_parallel_for. */
 RLX_API char *rlx_text(rlx_ctx *ctx, size_t size);

@@ -131,8 +131,9 @@ typedef enum rlx_kind {
 /* The type of a value: for tensors dtype, rank and dims, any of which may be unknown. */
 typedef struct rlx_type {
   rlx_kind kind;
-  rlx_dtype dtype; /* of the elements, also for a sequence or optional of tensors */
-  int32_t rank;    /* RLX_UNKNOWN or 0..RLX_MAX_RANK */
+  rlx_dtype dtype;  /* of the elements, also for a sequence or optional of tensors */
+  int32_t rank;     /* RLX_UNKNOWN or 0..RLX_MAX_RANK */
+  rlx_kind element; /* of an optional: what it holds, a tensor or a sequence of tensors */
   int64_t dims[RLX_MAX_RANK];
 } rlx_type;
 
@@ -171,9 +172,25 @@ RLX_API void *rlx_tensor_data(const rlx_tensor *t);
 RLX_API RLX_MUST_USE rlx_status rlx_tensor_set_string(rlx_tensor *t, int64_t i, const char *text,
                                                       size_t size);
 
+/* Values that are no tensors but made of them, as objects of the same type with the same reference count: a
+ * sequence of tensors of one dtype, and an optional: a tensor, a sequence, or nothing. They are inputs and
+ * outputs of bindings like tensors; their rlx_tensor_data is NULL, their rlx_tensor_count that of their items,
+ * their rlx_tensor_bytes what the items hold. Immutable; items are retained, which may be NULL if count is 0. */
+RLX_API RLX_MUST_USE rlx_status rlx_sequence_create(rlx_dtype dtype, rlx_tensor *const *items, int64_t count,
+                                                    rlx_tensor **out);
+/* item NULL: nothing, of the element kind and dtype given; else it must be of them. */
+RLX_API RLX_MUST_USE rlx_status rlx_optional_create(rlx_kind element, rlx_dtype dtype, rlx_tensor *item,
+                                                    rlx_tensor **out);
+RLX_API rlx_kind rlx_tensor_kind(const rlx_tensor *t);
+/* Item i, borrowed; NULL past the end and for a tensor. */
+RLX_API rlx_tensor *rlx_tensor_item(const rlx_tensor *t, int64_t i);
+
 /* Files: ONNX TensorProto (.pb) and NumPy (.npy, version 1 to 3, C order), chosen by content when
  * reading and by the name's ending when writing. */
 RLX_API RLX_MUST_USE rlx_status rlx_tensor_read(const char *path, rlx_tensor **out);
+/* Reads a value of the kind that `type` says: an ONNX SequenceProto or OptionalProto, which do not say themselves
+ * what they are; a tensor as rlx_tensor_read. */
+RLX_API RLX_MUST_USE rlx_status rlx_value_read(const char *path, const rlx_type *type, rlx_tensor **out);
 RLX_API RLX_MUST_USE rlx_status rlx_tensor_write(const rlx_tensor *t, const char *name,
                                                  const char *path);
 

@@ -50,7 +50,17 @@ static int report_difference(const rlx_tensor *got, const rlx_tensor *want, int6
   return code;
 }
 
+// Kind and number of items.
+static int compare_kind(const rlx_tensor *got, const rlx_tensor *want) {
+  static const char *const kinds[] = {"a tensor", "a sequence", "an optional", "a map"};
+  if (rlx_tensor_kind(got) != rlx_tensor_kind(want))
+    return cli_fail("it is %s and should be %s", kinds[rlx_tensor_kind(got)], kinds[rlx_tensor_kind(want)]);
+  if (rlx_tensor_kind(want) == RLX_KIND_TENSOR || rlx_tensor_count(got) == rlx_tensor_count(want)) return CLI_OK;
+  return cli_fail("it has %lld items and should have %lld", (long long)rlx_tensor_count(got), (long long)rlx_tensor_count(want));
+}
+
 int test_compare_type(const rlx_tensor *got, const rlx_tensor *want) {
+  CLI_TRY(compare_kind(got, want));
   rlx_dtype dtype = rlx_tensor_dtype(want);
   int rank = rlx_tensor_rank(want);
   if (rlx_tensor_dtype(got) != dtype)
@@ -66,10 +76,18 @@ int test_compare_type(const rlx_tensor *got, const rlx_tensor *want) {
   return code;
 }
 
+static int compare_items(const rlx_tensor *got, const rlx_tensor *want, double rtol, double atol) {
+  for (int64_t i = 0; i < rlx_tensor_count(want); i++)
+    if (test_compare(rlx_tensor_item(got, i), rlx_tensor_item(want, i), rtol, atol) != CLI_OK)
+      return cli_fail("item %lld: %s", (long long)i, cli_message());
+  return CLI_OK;
+}
+
 int test_compare(const rlx_tensor *got, const rlx_tensor *want, double rtol, double atol) {
   rlx_dtype dtype = rlx_tensor_dtype(want);
   int64_t count = rlx_tensor_count(want), first = -1, different = 0;
   CLI_TRY(test_compare_type(got, want));
+  if (rlx_tensor_kind(want) != RLX_KIND_TENSOR) return compare_items(got, want, rtol, atol);
   for (int64_t i = 0; i < count; i++) {
     if (element_equal(dtype, rlx_tensor_data(got), rlx_tensor_data(want), i, rtol, atol)) continue;
     if (first < 0) first = i;

@@ -13,22 +13,15 @@ static bool exists(const char *folder, const char *stem, int i) {
   return found;
 }
 
-static int read_tensor(const char *folder, const char *stem, int i, rlx_tensor **out) {
+static int read_value(const char *folder, const char *stem, int i, const rlx_type *type, rlx_tensor **out) {
   char *path = cli_format("%s/%s_%d.pb", folder, stem, i);
   int code = CLI_OK;
   if (access(path, F_OK) != 0)
     code = cli_fail("%s_%d.pb is missing", stem, i);
-  else if (rlx_tensor_read(path, out) != RLX_OK)
+  else if (rlx_value_read(path, type, out) != RLX_OK)
     code = cli_library_failure();
   free(path);
   return code;
-}
-
-static int check_kind(const char *what, const rlx_port_info *port) {
-  static const char *const kinds[] = {"tensor", "sequence", "optional", "map"};
-  if (port->type.kind == RLX_KIND_TENSOR) return CLI_OK;
-  return cli_fail("%s '%s' is a %s: not supported yet", what, port->name,
-                  port->type.kind <= RLX_KIND_MAP ? kinds[port->type.kind] : "value of unknown kind");
 }
 
 static int bind_inputs(const char *folder, rlx_session *s, rlx_binding *b) {
@@ -37,8 +30,7 @@ static int bind_inputs(const char *folder, rlx_session *s, rlx_binding *b) {
     rlx_port_info port;
     rlx_tensor *t = NULL;
     CLI_CALL(rlx_session_input(s, i, &port));
-    CLI_TRY(check_kind("input", &port));
-    CLI_TRY(read_tensor(folder, "input", i, &t));
+    CLI_TRY(read_value(folder, "input", i, &port.type, &t));
     rlx_status status = rlx_binding_input(b, port.name, t, 0);
     rlx_tensor_destroy(t);
     CLI_CALL(status);
@@ -51,8 +43,7 @@ static int compare_output(const char *folder, const test_case *c, rlx_session *s
   rlx_port_info port;
   rlx_tensor *got = NULL, *want = NULL;
   CLI_CALL(rlx_session_output(s, i, &port));
-  CLI_TRY(check_kind("output", &port));
-  CLI_TRY(read_tensor(folder, "output", i, &want));
+  CLI_TRY(read_value(folder, "output", i, &port.type, &want));
   int code = rlx_binding_get(b, port.name, &got) == RLX_OK ? CLI_OK : cli_library_failure();
   if (code == CLI_OK && c->contested)
     code = test_compare_type(got, want);

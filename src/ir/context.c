@@ -70,6 +70,17 @@ void *rlx_output_shape(rlx_ctx *ctx, int output, int rank, const int64_t *dims) 
   return executor(ctx)->output_shape(ctx, output, rank, dims);
 }
 
+rlx_tensor *rlx_input_value(const rlx_ctx *ctx, int i) {
+  if (i < 0 || i >= ctx->input_count || !operand_is_cell(&ctx->inputs[i])) return NULL;
+  return cell_value(&ctx->inputs[i]);
+}
+
+rlx_status rlx_output_value(rlx_ctx *ctx, int output, rlx_tensor *value) {
+  if (ctx->executor && executor(ctx)->output_value) return executor(ctx)->output_value(ctx, output, value);
+  rlx_tensor_destroy(value);
+  return rlx_fail(ctx, RLX_UNSUPPORTED, "this run makes only tensors");
+}
+
 char *rlx_text(rlx_ctx *ctx, size_t size) {
   if (ctx->executor && executor(ctx)->text) return executor(ctx)->text(ctx, size);
   (void)rlx_fail(ctx, RLX_UNSUPPORTED, "this run makes no strings");

@@ -40,9 +40,15 @@ void rlx_infer_like(rlx_infer *c, int output, int input) {
   if (!t) return;
   rlx_type *out = rlx_infer_output(c, output);
   out->kind = t->kind;
+  out->element = t->element;
   out->dtype = t->dtype;
   out->rank = t->rank;
   if (t->rank > 0) memcpy(out->dims, t->dims, (size_t)t->rank * sizeof *t->dims);
+}
+
+rlx_status infer_feed_input(rlx_infer *c, const infer_feed *feed) {
+  if (!c->feeds || feed->input < 0 || (size_t)feed->input >= feed->graph->inputs.count) return RLX_OK;
+  return vector_push(c->feeds, *feed) ? RLX_OK : status_no_memory(sizeof *feed);
 }
 
 /* The dtype a port's type variable or its single permitted dtype gives. */
@@ -74,7 +80,7 @@ rlx_status infer_node(struct rlx_infer *c) {
   c->magic = INFER_MAGIC;
   c->asked = 0;
   for (int i = 0; i < c->node->output_count; i++) {
-    c->outputs[i].kind = RLX_KIND_TENSOR;
+    c->outputs[i].kind = c->outputs[i].element = RLX_KIND_TENSOR;
     c->outputs[i].rank = RLX_UNKNOWN;
     c->outputs[i].dtype = port_dtype(c, op_output_port(op, i));
   }
@@ -111,6 +117,7 @@ static rlx_status refine(rlx_value *v, const rlx_type *t, bool strict) {
   if (t->dtype != RLX_UNDEFINED) {
     old->dtype = t->dtype;
     old->kind = t->kind;
+    old->element = t->element;
   }
   if (t->rank < 0) return RLX_OK;
   bool fresh = wrong || old->rank < 0;
@@ -120,12 +127,12 @@ static rlx_status refine(rlx_value *v, const rlx_type *t, bool strict) {
   return RLX_OK;
 }
 
-static rlx_status infer_types(rlx_node *n, bool strict) {
+static rlx_status infer_types(rlx_node *n, bool strict, infer_feeds *feeds) {
   const rlx_type **inputs = mem_array((size_t)n->input_count, sizeof *inputs);
   rlx_type *outputs = mem_array((size_t)n->output_count, sizeof *outputs);
   rlx_status status = inputs && outputs ? RLX_OK : status_no_memory(sizeof *outputs);
   for (int i = 0; i < n->input_count && status == RLX_OK; i++) inputs[i] = n->inputs[i] ? &n->inputs[i]->type : NULL;
-  struct rlx_infer c = {.node = n, .inputs = inputs, .outputs = outputs};
+  struct rlx_infer c = {.node = n, .inputs = inputs, .outputs = outputs, .feeds = feeds};
   if (status == RLX_OK) status = node_check(n);
   if (status == RLX_OK) status = infer_node(&c);
   for (int i = 0; i < n->output_count && status == RLX_OK; i++) status = refine(n->outputs[i], &outputs[i], strict);
@@ -134,15 +141,132 @@ static rlx_status infer_types(rlx_node *n, bool strict) {
   return status;
 }
 
-rlx_status infer_node_types(rlx_node *n) { return infer_types(n, false); }
+rlx_status infer_node_types(rlx_node *n) { return infer_types(n, false, NULL); }
 
-rlx_status infer_graph(rlx_graph *g, bool strict) {
+/* ---- subgraphs ---------------------------------------------------------------------------- */
+
+/* A loop's body is inferred for the types its inputs start with. Where an iteration would hand on another type, that
+ * part becomes unknown and the body is inferred anew: what remains holds in every iteration. */
+typedef struct supposition {
+  rlx_node *node;
+  bool strict;
+  int depth;
+  infer_feeds feeds;
+  VECTOR(rlx_type) saved; /* of all values of the subgraphs, before anything was supposed */
+} supposition;
+
+enum {
+  SUPPOSE_ROUNDS = 4, /* then every type that may change is unknown */
+  SUPPOSE_DEPTH = 3   /* loops in loops: rounds multiply */
+};
+
+static rlx_status infer_nodes(rlx_graph *g, bool strict, int depth);
+
+static bool save_types(supposition *s, const rlx_graph *g) {
+  for (size_t i = 0; i < g->values.count; i++)
+    if (!vector_push(&s->saved, g->values.data[i]->type)) return false;
+  for (size_t i = 0; i < g->subgraphs.count; i++)
+    if (!save_types(s, g->subgraphs.data[i])) return false;
+  return true;
+}
+
+static void restore_types(const supposition *s, rlx_graph *g, size_t *at) {
+  for (size_t i = 0; i < g->values.count; i++) g->values.data[i]->type = s->saved.data[(*at)++];
+  for (size_t i = 0; i < g->subgraphs.count; i++) restore_types(s, g->subgraphs.data[i], at);
+}
+
+/* Declared parts of an input's type stay. */
+static void feed_types(supposition *s) {
+  size_t at = 0;
+  for (int k = 0; node_subgraph(s->node, k); k++) restore_types(s, node_subgraph(s->node, k), &at);
+  for (size_t i = 0; i < s->feeds.count; i++) {
+    const infer_feed *f = &s->feeds.data[i];
+    rlx_type *t = &f->graph->inputs.data[f->input]->type;
+    if (t->dtype == RLX_UNDEFINED) {
+      t->kind = f->type.kind;
+      t->element = f->type.element;
+      t->dtype = f->type.dtype;
+    }
+    if (t->rank >= 0 || f->type.rank < 0 || t->kind != f->type.kind) continue;
+    t->rank = f->type.rank;
+    memcpy(t->dims, f->type.dims, (size_t)t->rank * sizeof *t->dims);
+  }
+}
+
+/* Makes unknown what does not hold; true if something did not. */
+static bool widen(supposition *s) {
+  bool changed = false;
+  for (size_t i = 0; i < s->feeds.count; i++) {
+    infer_feed *f = &s->feeds.data[i];
+    if (f->output < 0 || f->type.rank < 0) continue;
+    const rlx_type *next = &f->graph->outputs.data[f->output].value->type;
+    if (next->rank != f->type.rank) {
+      f->type.rank = RLX_UNKNOWN;
+      changed = true;
+    }
+    for (int d = 0; d < f->type.rank; d++) {
+      if (f->type.dims[d] < 0 || f->type.dims[d] == next->dims[d]) continue;
+      f->type.dims[d] = RLX_UNKNOWN;
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+static void suppose_nothing(supposition *s) {
+  for (size_t i = 0; i < s->feeds.count; i++)
+    if (s->feeds.data[i].output >= 0) s->feeds.data[i].type.rank = RLX_UNKNOWN;
+}
+
+/* Types the model declares need no supposing. */
+static void drop_declared(supposition *s) {
+  for (size_t i = 0; i < s->feeds.count; i++) {
+    infer_feed *f = &s->feeds.data[i];
+    if (f->graph->inputs.data[f->input]->type.rank >= 0) f->output = -1;
+  }
+}
+
+static rlx_status infer_round(supposition *s) {
+  feed_types(s);
+  for (int k = 0; node_subgraph(s->node, k); k++) RLX_TRY(infer_nodes(node_subgraph(s->node, k), s->strict, s->depth + 1));
+  return RLX_OK;
+}
+
+static rlx_status suppose(supposition *s) {
+  rlx_node *n = s->node;
+  rlx_status status = n->op ? infer_types(n, s->strict, &s->feeds) : RLX_OK;
+  if (status != RLX_OK) return status_prefix(status, "node '%s' (%s)", n->name, n->op_name);
+  for (int k = 0; node_subgraph(n, k); k++)
+    if (!save_types(s, node_subgraph(n, k))) return status_no_memory(sizeof(rlx_type));
+  drop_declared(s);
+  if (s->depth >= SUPPOSE_DEPTH) suppose_nothing(s);
+  for (int round = 0; round < SUPPOSE_ROUNDS; round++) {
+    status = infer_round(s);
+    if (status != RLX_OK || !widen(s)) break;
+    if (round == SUPPOSE_ROUNDS - 2) suppose_nothing(s);
+  }
+  if (status == RLX_OK || !s->feeds.count) return status;
+  suppose_nothing(s); /* the first iteration may never run */
+  return infer_round(s);
+}
+
+static rlx_status infer_subgraphs(rlx_node *n, bool strict, int depth) {
+  supposition s = {.node = n, .strict = strict, .depth = depth};
+  rlx_status status = suppose(&s);
+  vector_finish(&s.feeds);
+  vector_finish(&s.saved);
+  return status;
+}
+
+static rlx_status infer_nodes(rlx_graph *g, bool strict, int depth) {
   for (size_t i = 0; i < g->nodes.count; i++) {
     rlx_node *n = g->nodes.data[i];
-    for (int k = 0; node_subgraph(n, k); k++) RLX_TRY(infer_graph(node_subgraph(n, k), strict));
+    if (node_subgraph(n, 0)) RLX_TRY(infer_subgraphs(n, strict, depth));
     if (!n->op) continue;
-    rlx_status status = infer_types(n, strict);
+    rlx_status status = infer_types(n, strict, NULL);
     if (status != RLX_OK) return status_prefix(status, "node '%s' (%s)", n->name, n->op_name);
   }
   return RLX_OK;
 }
+
+rlx_status infer_graph(rlx_graph *g, bool strict) { return infer_nodes(g, strict, 0); }

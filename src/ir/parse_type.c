@@ -119,8 +119,10 @@ static rlx_status parse_container(parser *p, rlx_kind kind, rlx_type *type, cons
   }
   RLX_TRY(parser_type(p, type, symbols));
   RLX_TRY(lexer_expect(&p->lex, ")"));
-  if (type->kind != RLX_KIND_TENSOR) type_unknown(type, type->dtype);
+  rlx_kind inside = type->kind;
+  if (inside != RLX_KIND_TENSOR) type_unknown(type, type->dtype);
   type->kind = kind;
+  type->element = kind == RLX_KIND_OPTIONAL ? inside : RLX_KIND_TENSOR;
   p->depth--;
   return RLX_OK;
 }
@@ -203,7 +205,7 @@ static rlx_status parse_external_entry(parser *p, external *e) {
 static rlx_status open_external(const external *e, const rlx_type *type, const char *folder, rlx_tensor **out) {
   mapped_file *file;
   int64_t bytes = type_bytes(type);
-  if (!type_is_concrete(type) || bytes < 0 || type->dtype == RLX_STRING)
+  if (type->kind != RLX_KIND_TENSOR || !type_is_concrete(type) || bytes < 0 || type->dtype == RLX_STRING)
     return RLX_FAIL(INVALID, "external data is for numbers with known dims");
   if (!folder) return RLX_FAIL(INVALID, "external data '%s' of a text that has no folder", e->location);
   if (e->has_length && e->length != (uint64_t)bytes)

@@ -27,7 +27,9 @@ static void print_graph(printer *p, const rlx_graph *g, int depth);
 void type_print(const rlx_type *t, const char *const *symbols, text *out) {
   static const char *const kinds[] = {
       [RLX_KIND_TENSOR] = "", [RLX_KIND_SEQUENCE] = "seq(", [RLX_KIND_OPTIONAL] = "optional(", [RLX_KIND_MAP] = "map("};
+  bool nested = t->kind == RLX_KIND_OPTIONAL && t->element != RLX_KIND_TENSOR;
   text_add(out, kinds[t->kind]);
+  if (nested) text_add(out, kinds[t->element]);
   text_add(out, rlx_dtype_name(t->dtype));
   if (t->rank == RLX_UNKNOWN) text_add(out, "[]");
   for (int i = 0; i < t->rank; i++) {
@@ -40,7 +42,7 @@ void type_print(const rlx_type *t, const char *const *symbols, text *out) {
       text_add(out, "?");
   }
   if (t->rank > 0) text_add(out, "]");
-  if (t->kind != RLX_KIND_TENSOR) text_add(out, ")");
+  if (t->kind != RLX_KIND_TENSOR) text_add(out, nested ? "))" : ")");
 }
 
 static bool is_known(const rlx_type *t) {

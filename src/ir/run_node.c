@@ -27,6 +27,16 @@ static void *shape_output(rlx_ctx *ctx, int i, int rank, const int64_t *dims) {
   return r->out[i]->data;
 }
 
+static rlx_status output_value(rlx_ctx *ctx, int i, rlx_tensor *value) {
+  one_run *r = ctx->executor;
+  if (i < 0 || i >= ctx->output_count || r->out[i] || ctx->node->outputs[i]->type.kind != value->kind) {
+    rlx_tensor_destroy(value);
+    return rlx_fail(ctx, RLX_INVALID, "output %d is not of this kind", i);
+  }
+  r->out[i] = value;
+  return RLX_OK;
+}
+
 static char *text_memory(rlx_ctx *ctx, size_t size) {
   one_run *r = ctx->executor;
   char *text = arena_alloc(&r->texts, size ? size : 1);
@@ -37,7 +47,7 @@ static char *text_memory(rlx_ctx *ctx, size_t size) {
 /* Strings of outputs may lie in inputs or in r->texts: the tensor gets its own. */
 static rlx_status own_texts(rlx_tensor *t) {
   rlx_string *s = t->data;
-  for (int64_t i = 0; t->dtype == RLX_STRING && i < t->count; i++)
+  for (int64_t i = 0; t->dtype == RLX_STRING && !t->items && i < t->count; i++)
     RLX_TRY(rlx_tensor_set_string(t, i, s[i].data ? s[i].data : "", s[i].size));
   return RLX_OK;
 }
@@ -61,11 +71,12 @@ rlx_status node_run(const rlx_node *n, rlx_status (*fn)(rlx_ctx *ctx), const rlx
     return status_no_memory((size_t)n->output_count * sizeof *outputs);
   one_run r = {.outputs = outputs, .out = out};
   failure_reset(&r.failure);
-  r.head = (executor_head){.failure = &r.failure, .threads = 1, .output_shape = shape_output, .text = text_memory};
+  r.head = (executor_head){.failure = &r.failure, .threads = 1, .output_shape = shape_output, .text = text_memory,
+                           .output_value = output_value};
   rlx_status status = RLX_OK;
   for (int i = 0; i < n->output_count && status == RLX_OK; i++) {
     outputs[i] = (rlx_operand){.dtype = types[i].dtype};
-    if (!type_is_concrete(&types[i])) continue;
+    if (types[i].kind != RLX_KIND_TENSOR || !type_is_concrete(&types[i])) continue;
     if (!out[i]) status = tensor_alloc(types[i].dtype, types[i].rank, types[i].dims, &out[i]);
     if (status == RLX_OK) outputs[i] = tensor_operand(out[i]);
   }

@@ -19,24 +19,29 @@ int64_t shape_count(int rank, const int64_t *dims) {
 }
 
 int64_t type_bytes(const rlx_type *t) {
+  if (t->kind != RLX_KIND_TENSOR) return sizeof(void *);
   if (t->rank < 0) return -1;
   return rlx_dtype_bytes(t->dtype, shape_count(t->rank, t->dims));
 }
 
 bool type_is_concrete(const rlx_type *t) {
-  if (t->kind != RLX_KIND_TENSOR || t->dtype == RLX_UNDEFINED || t->rank < 0) return false;
+  if (t->kind != RLX_KIND_TENSOR) return true;
+  if (t->dtype == RLX_UNDEFINED || t->rank < 0) return false;
   for (int i = 0; i < t->rank; i++)
     if (t->dims[i] < 0) return false;
   return true;
 }
 
 bool type_equal(const rlx_type *a, const rlx_type *b) {
-  if (a->kind != b->kind || a->dtype != b->dtype || a->rank != b->rank) return false;
+  if (a->kind != b->kind || a->dtype != b->dtype) return false;
+  if (a->kind != RLX_KIND_TENSOR) return a->kind != RLX_KIND_OPTIONAL || a->element == b->element;
+  if (a->rank != b->rank) return false;
   return a->rank <= 0 || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
 }
 
 bool type_admits(const rlx_type *wanted, const rlx_type *given) {
   if (wanted->kind != given->kind || wanted->dtype != given->dtype) return false;
+  if (wanted->kind != RLX_KIND_TENSOR) return wanted->kind != RLX_KIND_OPTIONAL || wanted->element == given->element;
   if (wanted->rank == RLX_UNKNOWN) return true;
   if (wanted->rank != given->rank) return false;
   for (int i = 0; i < wanted->rank; i++)
@@ -45,14 +50,14 @@ bool type_admits(const rlx_type *wanted, const rlx_type *given) {
 }
 
 void type_set(rlx_type *t, rlx_dtype dtype, int rank, const int64_t *dims) {
-  t->kind = RLX_KIND_TENSOR;
+  t->kind = t->element = RLX_KIND_TENSOR;
   t->dtype = dtype;
   t->rank = rank;
   if (rank > 0) memcpy(t->dims, dims, (size_t)rank * sizeof *dims);
 }
 
 void type_unknown(rlx_type *t, rlx_dtype dtype) {
-  t->kind = RLX_KIND_TENSOR;
+  t->kind = t->element = RLX_KIND_TENSOR;
   t->dtype = dtype;
   t->rank = RLX_UNKNOWN;
 }
@@ -73,7 +78,7 @@ const char *dims_text(int rank, const int64_t *dims, char *text, size_t size) {
 const char *type_text(const rlx_type *t, char *text, size_t size) {
   static const char *const kinds[] = {"", "seq ", "optional ", "map "};
   char dims[256];
-  snprintf(text, size, "%s%s%s", kinds[t->kind & 3], rlx_dtype_name(t->dtype),
+  snprintf(text, size, "%s%s%s%s", kinds[t->kind & 3], kinds[t->element & 3], rlx_dtype_name(t->dtype),
            dims_text(t->rank, t->dims, dims, sizeof dims));
   return text;
 }

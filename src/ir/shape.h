@@ -6,9 +6,9 @@
 
 /* Product of dims; -1 when a dim is unknown or negative, or it overflows int64. */
 int64_t shape_count(int rank, const int64_t *dims);
-/* Bytes of a tensor of this type; -1 as above. */
+/* Bytes of a tensor of this type; -1 as above. Of a value of another kind: those of its cell (ir/tensor.h). */
 int64_t type_bytes(const rlx_type *t);
-bool type_is_concrete(const rlx_type *t); /* tensor with dtype, rank and every dim known */
+bool type_is_concrete(const rlx_type *t); /* dtype, rank and every dim known; or no tensor */
 bool type_equal(const rlx_type *a, const rlx_type *b);
 /* May a value of type `given` stand where `wanted` is declared? What wanted leaves unknown takes anything. */
 bool type_admits(const rlx_type *wanted, const rlx_type *given);

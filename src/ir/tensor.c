@@ -140,6 +140,8 @@ rlx_tensor *rlx_tensor_retain(rlx_tensor *t) {
 void rlx_tensor_destroy(rlx_tensor *t) {
   if (!t || __atomic_fetch_sub(&t->refs, 1, __ATOMIC_ACQ_REL) != 1) return;
   if (t->release) t->release(t->user);
+  for (int64_t i = 0; t->items && i < t->count; i++) rlx_tensor_destroy(t->items[i]);
+  mem_free(t->items);
   if (t->owned || t->unaligned) mem_free(t->data);
   mapped_file_release(t->file);
   arena_finish(&t->strings);
@@ -154,7 +156,7 @@ size_t rlx_tensor_bytes(const rlx_tensor *t) { return t->bytes; }
 void *rlx_tensor_data(const rlx_tensor *t) { return t->unaligned ? (void *)(uintptr_t)tensor_pin(t) : t->data; }
 
 rlx_status rlx_tensor_set_string(rlx_tensor *t, int64_t i, const char *text, size_t size) {
-  if (t->dtype != RLX_STRING) return RLX_FAIL(INVALID, "tensor: %s holds no strings", rlx_dtype_name(t->dtype));
+  if (t->dtype != RLX_STRING || t->items) return RLX_FAIL(INVALID, "tensor: %s holds no strings", rlx_dtype_name(t->dtype));
   if (i < 0 || i >= t->count) return RLX_FAIL(INVALID, "tensor: element %lld outside %lld", (long long)i, (long long)t->count);
   char *copy = arena_strndup(&t->strings, text, size);
   if (!copy) return status_no_memory(size);
@@ -162,9 +164,82 @@ rlx_status rlx_tensor_set_string(rlx_tensor *t, int64_t i, const char *text, siz
   return RLX_OK;
 }
 
-void tensor_type(const rlx_tensor *t, rlx_type *out) { type_set(out, t->dtype, t->rank, t->dims); }
+void tensor_type(const rlx_tensor *t, rlx_type *out) {
+  type_set(out, t->dtype, t->items ? RLX_UNKNOWN : t->rank, t->dims);
+  out->kind = t->kind;
+  out->element = t->element;
+}
+
+rlx_operand type_operand(const rlx_type *t) {
+  if (t->kind != RLX_KIND_TENSOR) return (rlx_operand){.dims = t->dims, .count = 1, .bytes = sizeof(rlx_tensor *)};
+  return (rlx_operand){.dims = t->dims, .dtype = t->dtype, .rank = t->rank, .count = shape_count(t->rank, t->dims),
+                       .bytes = type_bytes(t)};
+}
+
+rlx_status tensor_from_operand(const rlx_operand *o, rlx_tensor **out) {
+  rlx_tensor *t = NULL;
+  rlx_status status = RLX_OK;
+  RLX_TRY(tensor_alloc(o->dtype, o->rank, o->dims, &t));
+  const rlx_string *texts = o->data;
+  if (o->dtype != RLX_STRING && t->bytes) memcpy(t->data, o->data, t->bytes);
+  for (int64_t i = 0; o->dtype == RLX_STRING && i < t->count && status == RLX_OK; i++)
+    status = rlx_tensor_set_string(t, i, texts[i].data ? texts[i].data : "", texts[i].size);
+  if (status != RLX_OK)
+    rlx_tensor_destroy(t);
+  else
+    *out = t;
+  return status;
+}
+
+/* ---- sequences and optionals -------------------------------------------------------------- */
+
+static rlx_status make_container(rlx_kind kind, rlx_dtype dtype, rlx_tensor *const *items, int64_t count, rlx_tensor **out) {
+  rlx_tensor *t = mem_zalloc(sizeof *t);
+  if (t) t->items = mem_array((size_t)count, sizeof *t->items);
+  if (!t || !t->items) {
+    mem_free(t);
+    return status_no_memory((size_t)count * sizeof *items);
+  }
+  t->refs = 1;
+  t->kind = kind;
+  t->dtype = dtype;
+  t->count = count;
+  t->self = t;
+  t->bytes = sizeof *t;
+  for (int64_t i = 0; i < count; i++) {
+    t->items[i] = rlx_tensor_retain(items[i]);
+    t->bytes += items[i]->bytes + sizeof *items;
+  }
+  *out = t;
+  return RLX_OK;
+}
+
+rlx_status rlx_sequence_create(rlx_dtype dtype, rlx_tensor *const *items, int64_t count, rlx_tensor **out) {
+  if (count < 0 || count > INT32_MAX) return RLX_FAIL(INVALID, "a sequence of %lld items", (long long)count);
+  for (int64_t i = 0; i < count; i++) {
+    if (items[i]->kind != RLX_KIND_TENSOR) return RLX_FAIL(UNSUPPORTED, "item %lld of a sequence is no tensor", (long long)i);
+    if (items[i]->dtype != dtype)
+      return RLX_FAIL(INVALID, "item %lld of a sequence of %s is %s", (long long)i, rlx_dtype_name(dtype), rlx_dtype_name(items[i]->dtype));
+  }
+  return make_container(RLX_KIND_SEQUENCE, dtype, items, count, out);
+}
+
+rlx_status rlx_optional_create(rlx_kind element, rlx_dtype dtype, rlx_tensor *item, rlx_tensor **out) {
+  if (element != RLX_KIND_TENSOR && element != RLX_KIND_SEQUENCE)
+    return RLX_FAIL(UNSUPPORTED, "an optional that holds neither a tensor nor a sequence");
+  if (item && (item->kind != element || item->dtype != dtype))
+    return RLX_FAIL(INVALID, "an optional of %s is given %s", rlx_dtype_name(dtype), rlx_dtype_name(item->dtype));
+  RLX_TRY(make_container(RLX_KIND_OPTIONAL, dtype, &item, item != NULL, out));
+  (*out)->element = element;
+  return RLX_OK;
+}
+
+rlx_kind rlx_tensor_kind(const rlx_tensor *t) { return t->kind; }
+
+rlx_tensor *rlx_tensor_item(const rlx_tensor *t, int64_t i) { return t->items && i >= 0 && i < t->count ? t->items[i] : NULL; }
 
 rlx_operand tensor_operand_pinned(const rlx_tensor *t) {
+  if (t->items) return (rlx_operand){.data = (void *)(uintptr_t)&t->self, .dims = t->dims, .count = 1, .bytes = sizeof t};
   return (rlx_operand){.data = t->data,
                        .dims = t->dims,
                        .count = t->count,
@@ -175,13 +250,17 @@ rlx_operand tensor_operand_pinned(const rlx_tensor *t) {
 
 rlx_operand tensor_operand(const rlx_tensor *t) {
   rlx_operand o = tensor_operand_pinned(t);
-  o.data = rlx_tensor_data(t);
+  if (!t->items) o.data = rlx_tensor_data(t);
   return o;
 }
 
 bool tensor_equal(const rlx_tensor *a, const rlx_tensor *b) {
+  if (a->kind != b->kind) return false;
   if (a->dtype != b->dtype || a->rank != b->rank || a->count != b->count) return false;
   if (a->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) != 0) return false;
+  for (int64_t i = 0; a->items && i < a->count; i++)
+    if (!tensor_equal(a->items[i], b->items[i])) return false;
+  if (a->items) return true;
   if (a->dtype != RLX_STRING) return a->bytes == 0 || memcmp(tensor_raw(a), tensor_raw(b), a->bytes) == 0;
   const rlx_string *x = a->data, *y = b->data;
   for (int64_t i = 0; i < a->count; i++)

@@ -7,9 +7,14 @@
 #include "base/arena.h"
 #include "base/file.h"
 
-/* Immutable but for its contents. Reference-counted (atomic). Strings own their texts in `strings`. */
+/* Immutable but for its contents. Reference-counted (atomic). Strings own their texts in `strings`. A sequence or
+ * optional has items instead of data; in memory it stands as a cell, a pointer to the object, that holds no reference. */
 struct rlx_tensor {
   int refs;
+  rlx_kind kind;
+  rlx_kind element;   /* of an optional */
+  rlx_tensor **items; /* `count` references; NULL for a tensor */
+  rlx_tensor *self;   /* the cell of an object that is no tensor */
   rlx_dtype dtype;
   int32_t rank;
   int64_t dims[RLX_MAX_RANK];
@@ -38,6 +43,12 @@ const void *tensor_pin(const rlx_tensor *t);
 void tensor_unpin(const rlx_tensor *t);
 /* The bytes for memcpy and the like, wherever they are. */
 const void *tensor_raw(const rlx_tensor *t);
+/* A tensor with the operand's dims and contents, texts included. */
+rlx_status tensor_from_operand(const rlx_operand *o, rlx_tensor **out);
+/* An operand of a concrete type, data NULL: a cell for what is no tensor. Dims point into t. */
+rlx_operand type_operand(const rlx_type *t);
+static inline bool operand_is_cell(const rlx_operand *o) { return o->data && o->dtype == RLX_UNDEFINED; }
+static inline rlx_tensor *cell_value(const rlx_operand *o) { return *(rlx_tensor *const *)o->data; }
 void tensor_type(const rlx_tensor *t, rlx_type *out);
 rlx_operand tensor_operand(const rlx_tensor *t); /* dims point into t; pins for good */
 rlx_operand tensor_operand_pinned(const rlx_tensor *t); /* the caller has it pinned, or needs no data */

@@ -153,7 +153,7 @@ static rlx_status parse_elements(lexer *l, rlx_tensor *t, rlx_dtype dtype, int64
 
 rlx_status tensor_parse_data(lexer *l, const rlx_type *type, arena *scratch, rlx_tensor **out) {
   char name[256];
-  if (!type_is_concrete(type))
+  if (type->kind != RLX_KIND_TENSOR || !type_is_concrete(type))
     return lexer_fail(l, RLX_INVALID, "contents for %s, whose dims are not all known",
                       type_text(type, name, sizeof name));
   bool complex = is_complex(type->dtype);

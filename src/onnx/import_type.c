@@ -53,7 +53,8 @@ static rlx_status tensor_type_read(wire_span message, rlx_type *type, wire_span 
   return r.status;
 }
 
-/* The type inside a sequence, an optional or a map: only its elements' dtype is kept. */
+/* The type inside a sequence, an optional or a map: only its elements' dtype is kept, and of an optional what
+ * kind of value it holds. */
 static rlx_status element_type_read(wire_span message, uint32_t field, rlx_kind kind, int level, rlx_type *type) {
   wire_reader r = wire_open(message, "TypeProto");
   wire_field f;
@@ -64,6 +65,7 @@ static rlx_status element_type_read(wire_span message, uint32_t field, rlx_kind 
     if (f.number != field) continue;
     RLX_TRY(type_read(wire_bytes(&f), level + 1, &element, NULL));
     type->dtype = element.dtype;
+    if (kind == RLX_KIND_OPTIONAL) type->element = element.kind;
   }
   return r.status;
 }
@@ -126,7 +128,10 @@ rlx_status declaration_apply(const declaration *d, rlx_value *v) {
   rlx_type *type = &v->type;
   if (!d->typed) return RLX_OK;
   bool first = type->dtype == RLX_UNDEFINED && type->rank == RLX_UNKNOWN && type->kind == RLX_KIND_TENSOR;
-  if (first) type->kind = from->kind;
+  if (first) {
+    type->kind = from->kind;
+    type->element = from->element;
+  }
   if (type->kind != from->kind) return contradiction(d, v);
   if (type->dtype == RLX_UNDEFINED) type->dtype = from->dtype;
   if (from->dtype != RLX_UNDEFINED && from->dtype != type->dtype) return contradiction(d, v);

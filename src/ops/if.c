@@ -1,9 +1,8 @@
 /* if.c — onnx.If: runs one of two subgraphs. */
 #include <string.h>
 
-#include "ir/failure.h"
-#include "ir/graph.h"
 #include "ir/module.h"
+#include "ops/_loop.h"
 
 typedef struct if_params {
   uint64_t given;
@@ -12,8 +11,7 @@ typedef struct if_params {
 
 /* What is known of an output whichever branch makes it. */
 static void merge(rlx_type *out, const rlx_type *a, const rlx_type *b) {
-  *out = *a;
-  if (a->dtype == RLX_UNDEFINED) out->dtype = b->dtype;
+  *out = a->dtype == RLX_UNDEFINED ? *b : *a;
   if (a->rank != b->rank) out->rank = RLX_UNKNOWN;
   for (int d = 0; d < out->rank; d++)
     if (a->dims[d] != b->dims[d]) out->dims[d] = RLX_UNKNOWN;
@@ -31,42 +29,41 @@ static rlx_status infer(rlx_infer *ctx) {
     if (x->dtype != y->dtype && x->dtype != RLX_UNDEFINED && y->dtype != RLX_UNDEFINED)
       return rlx_fail(ctx, RLX_INVALID, "output %zu is %s in one branch and %s in the other", i, rlx_dtype_name(x->dtype),
                       rlx_dtype_name(y->dtype));
+    if (x->kind != y->kind && x->dtype != RLX_UNDEFINED && y->dtype != RLX_UNDEFINED)
+      return rlx_fail(ctx, RLX_INVALID, "output %zu is a tensor in one branch and not in the other", i);
     merge(rlx_infer_output(ctx, (int)i), x, y);
   }
   return RLX_OK;
 }
 
-static int subgraph_index(const rlx_node *n, const rlx_graph *g) {
-  int i = 0;
-  while (node_subgraph(n, i) && node_subgraph(n, i) != g) i++;
-  return i;
-}
 
-/* Results of data-dependent size lie in memory of the branch: they are copied out. */
-static rlx_status hand_over(rlx_ctx *ctx, int i, const rlx_operand *result) {
-  if (!*rlx_value_name(rlx_node_output(ctx->node, i))) return RLX_OK;
-  void *to = rlx_output_shape(ctx, i, result->rank, result->dims);
-  if (!to) return RLX_KERNEL;
-  if (result->bytes) memcpy(to, result->data, (size_t)result->bytes);
-  return RLX_OK;
+/* Results go where this node's own outputs are. */
+static rlx_status place(void *user, int i, const rlx_operand *is, void **data) {
+  rlx_ctx *ctx = user;
+  if (!*rlx_value_name(rlx_node_output(ctx->node, i))) return RLX_OK; /* not wanted */
+  bool cell = is->dtype == RLX_UNDEFINED;
+  *data = cell ? ctx->outputs[i].data : rlx_output_shape(ctx, i, is->rank, is->dims);
+  return *data ? RLX_OK : RLX_KERNEL;
 }
 
 static rlx_status eval(rlx_ctx *ctx) {
   const if_params *p = ctx->params;
   const executor_head *e = ctx->executor;
+  rlx_operand few[8] = {{0}}, *results = few;
   if (!e || !e->call) return rlx_fail(ctx, RLX_UNSUPPORTED, "subgraphs run in sessions only");
   if (ctx->inputs[0].count != 1) return rlx_fail(ctx, RLX_INVALID, "the condition has %lld elements", (long long)ctx->inputs[0].count);
   bool cond = *(const uint8_t *)ctx->inputs[0].data != 0;
-  rlx_operand *results = mem_array((size_t)ctx->output_count, sizeof *results);
+  if (ctx->output_count > 8) results = mem_array((size_t)ctx->output_count, sizeof *results);
   if (!results) return rlx_fail(ctx, RLX_OUT_OF_MEMORY, "out of memory");
   size_t mark = e->mark(ctx);
-  memcpy(results, ctx->outputs, (size_t)ctx->output_count * sizeof *results);
-  int index = subgraph_index(ctx->node, cond ? p->then_branch : p->else_branch);
-  rlx_status status = e->call(ctx, index, NULL, 0, results, ctx->output_count);
-  for (int i = 0; i < ctx->output_count && status == RLX_OK; i++)
-    if (!ctx->outputs[i].data) status = hand_over(ctx, i, &results[i]);
+  subgraph_call call = {.index = loop_subgraph_index(ctx->node, cond ? p->then_branch : p->else_branch),
+                        .outputs = results,
+                        .output_count = ctx->output_count,
+                        .place = place,
+                        .user = ctx};
+  rlx_status status = e->call(ctx, &call);
   e->release(ctx, mark);
-  mem_free(results);
+  if (results != few) mem_free(results);
   return status;
 }
 

@@ -48,7 +48,7 @@ static const rlx_tensor *keep(binder *b, uint32_t slot, rlx_tensor *t) {
 
 static const rlx_tensor *read_operand(binder *b, uint32_t slot, const rlx_operand *o) {
   rlx_tensor *t;
-  if (!o || !o->data || o->dtype == RLX_STRING) return NULL;
+  if (!o || !o->data || o->dtype == RLX_STRING || o->dtype == RLX_UNDEFINED) return NULL;
   if (tensor_alloc(o->dtype, o->rank, o->dims, &t) != RLX_OK) return NULL;
   if (t->bytes) memcpy(t->data, o->data, t->bytes);
   return keep(b, slot, t);
@@ -81,8 +81,7 @@ static bool evaluate(binder *b, const program_node *n, int depth) {
     if (t)
       inputs[i] = tensor_operand(t);
     else if (shape_only && f->typed)
-      inputs[i] = (rlx_operand){.dims = f->type.dims, .rank = f->type.rank, .dtype = f->type.dtype,
-                                .count = shape_count(f->type.rank, f->type.dims)};
+      inputs[i] = type_operand(&f->type);
     else
       return false;
   }
@@ -123,6 +122,17 @@ static const rlx_tensor *asked_value(void *user, const rlx_node *n, int i) {
 
 /* ---- facts at the start ------------------------------------------------------------------- */
 
+/* An operand that is no tensor does not say what it is: its value does. */
+static void operand_type(binder *b, uint32_t slot, const rlx_operand *o) {
+  rlx_type *t = &b->s->facts[slot].type;
+  const rlx_type *declared = &slot_value(b->p, slot)->type;
+  type_set(t, o->dtype, o->rank, o->dims);
+  if (o->dtype != RLX_UNDEFINED) return;
+  t->kind = declared->kind;
+  t->element = declared->element;
+  t->dtype = declared->dtype;
+}
+
 static rlx_status start_first(binder *b) {
   const program *p = b->p;
   for (uint32_t slot = 0; slot < p->slot_count; slot++) {
@@ -138,7 +148,7 @@ static rlx_status start_first(binder *b) {
     const rlx_operand *o = &b->request->inputs[i].operand;
     fact *f = &b->s->facts[input_slot(p, i)];
     if (f->known) continue; /* a constant of a graph around this one */
-    type_set(&f->type, o->dtype, o->rank, o->dims);
+    operand_type(b, input_slot(p, i), o);
     f->typed = f->produced = true;
     f->where = (place){.kind = PLACE_EXTERNAL, .slot = input_slot(p, i)};
   }
@@ -158,7 +168,7 @@ static rlx_status start_later(binder *b) {
     const rlx_operand *o = reader->read(reader->user, slot);
     fact *f = &b->s->facts[slot];
     if (!o) return RLX_FAIL(INTERNAL, "value '%s' was not made by its stage", slot_value(b->p, slot)->name);
-    type_set(&f->type, o->dtype, o->rank, o->dims);
+    operand_type(b, slot, o);
     f->typed = true;
     f->dynamic = false;
   }
@@ -239,9 +249,11 @@ static rlx_status infer_bound(binder *b, program_node *n, bool *complete, uint64
     fact *f = &b->s->facts[n->outputs[i]];
     if (outputs[i].dtype == RLX_UNDEFINED) outputs[i].dtype = node->outputs[i]->type.dtype;
     f->type.kind = outputs[i].kind;
+    f->type.element = outputs[i].element;
     f->type.dtype = outputs[i].dtype;
     f->type.rank = outputs[i].rank;
-    if (outputs[i].rank > 0) memcpy(f->type.dims, outputs[i].dims, (size_t)outputs[i].rank * sizeof(int64_t));
+    if (outputs[i].kind != RLX_KIND_TENSOR) f->type.rank = 0; /* a cell has no dims */
+    if (f->type.rank > 0) memcpy(f->type.dims, outputs[i].dims, (size_t)outputs[i].rank * sizeof(int64_t));
     f->typed = type_is_concrete(&outputs[i]);
     *complete &= f->typed;
   }

@@ -63,7 +63,7 @@ static rlx_status place_outputs(binder *b) {
     if (s->output_done[o]) continue;
     alias_class *c = class_of(b, slot);
     bool direct = f->produced && f->typed && !f->dynamic && c->owned && c->first >= 0 && c->output < 0 && f->where.kind == PLACE_NONE &&
-                  c->bytes == type_bytes(&f->type) && f->type.dtype != RLX_STRING;
+                  c->bytes == type_bytes(&f->type) && f->type.dtype != RLX_STRING && f->type.kind == RLX_KIND_TENSOR;
     if (!direct) {
       if (f->produced) use(b, slot, KEEP);
       continue;
@@ -294,11 +294,8 @@ static void fill_operand(binder *b, uint32_t slot, const rlx_value *v, int at) {
   rlx_operand *o = &b->s->operands[at];
   if (slot == NO_SLOT) return;
   const fact *f = &b->s->facts[slot];
-  *o = (rlx_operand){.dims = f->type.dims, .dtype = f->type.dtype, .rank = f->typed ? f->type.rank : 0, .layout = v->layout};
-  if (f->typed) {
-    o->count = shape_count(f->type.rank, f->type.dims);
-    o->bytes = type_bytes(&f->type);
-  }
+  *o = f->typed ? type_operand(&f->type) : (rlx_operand){.dims = f->type.dims, .dtype = f->type.dtype};
+  o->layout = v->layout;
   b->s->places[at] = f->where;
   if (f->where.kind == PLACE_FIXED) o->data = f->where.data;
   if (!f->dynamic) return;

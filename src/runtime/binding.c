@@ -98,9 +98,7 @@ static rlx_status check_input(const rlx_value *v, const rlx_tensor *t) {
   char a[300], b[300];
   rlx_type is;
   tensor_type(t, &is);
-  bool fits = want->kind == RLX_KIND_TENSOR && want->dtype == is.dtype && (want->rank < 0 || want->rank == is.rank);
-  for (int d = 0; fits && d < want->rank; d++) fits = want->dims[d] < 0 || want->dims[d] == is.dims[d];
-  if (fits) return RLX_OK;
+  if (type_admits(want, &is)) return RLX_OK;
   return RLX_FAIL(INVALID, "input '%s' is %s, given %s", v->name, type_text(want, a, sizeof a), type_text(&is, b, sizeof b));
 }
 
@@ -121,6 +119,7 @@ rlx_status rlx_binding_output(rlx_binding *b, const char *name, rlx_tensor *t) {
   RLX_TRY(idle(b));
   RLX_TRY(find_output(b, name, &i));
   rlx_dtype want = b->session->builds.data[0].graph->outputs.data[i].value->type.dtype;
+  if (t && t->kind != RLX_KIND_TENSOR) return RLX_FAIL(INVALID, "output '%s': memory can be given for tensors only", name);
   if (t && t->dtype != want && want != RLX_UNDEFINED)
     return RLX_FAIL(INVALID, "output '%s' is %s, the memory given is for %s", name, rlx_dtype_name(want), rlx_dtype_name(t->dtype));
   rlx_tensor_retain(t);
@@ -173,7 +172,7 @@ static rlx_status run_now(rlx_binding *b, const rlx_run_options *options) {
   failure_reset(&rs->failure);
   rs->options = options;
   rs->cancel = options && options->cancel ? &options->cancel->set : NULL;
-  rs->level = 0;
+  rs->level = rs->call_depth = 0;
   rs->steps_done = 0;
   b->ran = false;
   rlx_status status = program_run(rs, built.root, b->run_inputs, b->run_outputs, &b->memo);

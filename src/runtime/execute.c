@@ -65,6 +65,7 @@ static rlx_status check_step(run_frame *f, int t) {
     if (f->ctxs[t].inputs[i].packed || f->ctxs[t].inputs[i].layout) return RLX_OK; /* eval reads plain operands */
   for (int i = 0; i < n->output_count; i++) {
     if (f->ctxs[t].outputs[i].layout || s->from->outputs[i] == NO_SLOT) return RLX_OK;
+    if (operand_is_cell(&f->ctxs[t].outputs[i])) return RLX_OK;
     types[i] = f->stage->facts[s->from->outputs[i]].type;
   }
   RLX_TRY(node_run(n, op->eval, f->ctxs[t].inputs, types, out));
@@ -130,7 +131,7 @@ rlx_status steps_run(run_frame *f) {
   for (int i = 0; i < s->patch_count; i++) f->operands[s->patches[i].operand].data = f->slots[s->patches[i].slot].data;
   for (int i = 0; i < s->dynamic_count; i++) f->slots[s->dynamic_slots[i]] = (rlx_operand){0};
   for (int i = 0; i < s->reset_count; i++) f->operands[s->resets[i]].data = NULL;
-  (void)status_fail(RLX_OK, "%s", "");
+  status_clear();
   bool slow = f->serial || rs->session->debug.switches || rs->session->trace || (rs->options && rs->options->progress);
   if (slow) {
     RLX_TRY(run_slowly(f));
@@ -230,95 +231,12 @@ char *exec_text(rlx_ctx *ctx, size_t size) {
   return NULL;
 }
 
-/* ---- subgraphs ---------------------------------------------------------------------------- */
-
-size_t exec_mark(rlx_ctx *ctx) { return ((run_exec *)ctx->executor)->rs->dynamic.count; }
-
-/* What the caller has taken as its own outputs since (exec_output_shape) stays. */
-static bool in_slots(const run_frame *f, const rlx_tensor *t) {
-  for (int i = 0; i < f->stage->dynamic_count; i++)
-    if (f->slots[f->stage->dynamic_slots[i]].data == t->data) return true;
-  return false;
-}
-
-void exec_release(rlx_ctx *ctx, size_t mark) {
-  run_exec *e = ctx->executor;
-  run_state *rs = e->rs;
-  size_t kept = mark;
-  for (size_t i = mark; i < rs->dynamic.count; i++) {
-    rlx_tensor *t = rs->dynamic.data[i];
-    if (in_slots(e->frame, t)) {
-      rs->dynamic.data[kept++] = t;
-      continue;
-    }
-    (void)session_charge(rs->session, -(int64_t)t->bytes);
-    rlx_tensor_destroy(t);
+rlx_status exec_output_value(rlx_ctx *ctx, int output, rlx_tensor *value) {
+  const rlx_value *v = rlx_node_output(ctx->node, output);
+  if (!v || v->type.kind != value->kind || !ctx->outputs[output].data) {
+    rlx_tensor_destroy(value);
+    return rlx_fail(ctx, RLX_INVALID, "rlx_output_value: output %d is not wanted, or not of this kind", output);
   }
-  rs->dynamic.count = kept;
-}
-
-typedef struct call_memory {
-  program_input *inputs;
-  program_output *outputs;
-  rlx_tensor **tensors;
-} call_memory;
-
-/* The subgraph was built for the types it declares. */
-static rlx_status check_argument(const rlx_value *v, const rlx_operand *o) {
-  char a[300], b[300];
-  rlx_type is;
-  type_set(&is, o->dtype, o->rank, o->dims);
-  bool fits = v->type.dtype == o->dtype && (v->type.rank < 0 || v->type.rank == o->rank);
-  for (int d = 0; fits && d < v->type.rank; d++) fits = v->type.dims[d] < 0 || v->type.dims[d] == o->dims[d];
-  if (fits) return RLX_OK;
-  return RLX_FAIL(INVALID, "subgraph input '%s' is %s, given %s", v->name, type_text(&v->type, a, sizeof a), type_text(&is, b, sizeof b));
-}
-
-static rlx_status call_program(run_frame *f, const rlx_ctx *ctx, int index, const rlx_operand *inputs, call_memory *m) {
-  const program_node *n = f->stage->steps[ctx->flags].from;
-  const program *child = n->children[index];
-  size_t own = child->graph->inputs.count;
-  for (size_t i = 0; i < own; i++) {
-    RLX_TRY(check_argument(child->graph->inputs.data[i], &inputs[i]));
-    m->inputs[i].operand = inputs[i];
-  }
-  for (size_t i = 0; i < child->captures.count; i++)
-    m->inputs[own + i].operand = ctx->inputs[n->child_captures[index][i]];
-  return program_run(f->rs, child, m->inputs, m->outputs, NULL);
-}
-
-rlx_status exec_call(rlx_ctx *ctx, int index, const rlx_operand *inputs, int input_count, rlx_operand *outputs,
-                     int output_count) {
-  run_exec *e = ctx->executor;
-  run_frame *f = e->frame;
-  const program_node *n = f->stage->steps[ctx->flags].from;
-  if (index < 0 || index >= n->child_count) return rlx_fail(ctx, RLX_INTERNAL, "no subgraph %d", index);
-  const rlx_graph *g = n->children[index]->graph;
-  if ((size_t)input_count != g->inputs.count || (size_t)output_count != g->outputs.count)
-    return rlx_fail(ctx, RLX_INVALID, "subgraph '%s' has %zu inputs and %zu outputs, not %d and %d", g->name, g->inputs.count,
-                    g->outputs.count, input_count, output_count);
-  size_t ins = (size_t)input_count + n->children[index]->captures.count, outs = (size_t)output_count;
-  rlx_type *must = mem_array(outs, sizeof *must);
-  call_memory m = {mem_array(ins, sizeof *m.inputs), mem_array(outs, sizeof *m.outputs), mem_array(outs, sizeof *m.tensors)};
-  rlx_status status = must && m.inputs && m.outputs && m.tensors ? RLX_OK : status_no_memory(ins);
-  for (size_t i = 0; i < outs && status == RLX_OK; i++) {
-    m.outputs[i] = (program_output){.data = outputs[i].data, .must = &must[i], .tensor = &m.tensors[i]};
-    if (outputs[i].data) type_set(&must[i], outputs[i].dtype, outputs[i].rank, outputs[i].dims);
-  }
-  if (status == RLX_OK) status = call_program(f, ctx, index, inputs, &m);
-  for (size_t i = 0; i < outs && m.tensors; i++) {
-    if (!m.tensors[i]) continue;
-    if (status == RLX_OK && !vector_push(&f->rs->dynamic, m.tensors[i])) status = status_no_memory(1);
-    if (status != RLX_OK)
-      rlx_tensor_destroy(m.tensors[i]);
-    else
-      (void)session_charge(f->rs->session, (int64_t)m.tensors[i]->bytes);
-  }
-  for (size_t i = 0; i < outs && status == RLX_OK; i++) outputs[i] = m.outputs[i].result;
-  mem_free(must);
-  mem_free(m.inputs);
-  mem_free(m.outputs);
-  mem_free(m.tensors);
-  if (status != RLX_OK && !f->rs->failure.taken) (void)rlx_fail(ctx, status, "%s", rlx_error_message());
-  return status;
+  memcpy(ctx->outputs[output].data, &value, sizeof value);
+  return exec_keep(ctx, value);
 }

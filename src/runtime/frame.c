@@ -34,7 +34,9 @@ rlx_status run_state_memory(run_state *rs, int level, int64_t bytes, void **base
 void run_state_finish(run_state *rs) {
   for (size_t i = 0; i < rs->buffers.count; i++) mem_free(rs->buffers.data[i].data);
   for (size_t i = 0; i < rs->dynamic.count; i++) rlx_tensor_destroy(rs->dynamic.data[i]);
+  for (size_t i = 0; i < rs->calls.count; i++) mem_free(rs->calls.data[i].data);
   vector_finish(&rs->buffers);
+  vector_finish(&rs->calls);
   vector_finish(&rs->dynamic);
   arena_finish(&rs->texts);
   vector_finish(&rs->key);
@@ -115,9 +117,13 @@ static rlx_status create(run_state *rs, stage *s, bool first, run_frame **out) {
                         .threads = rs->session->threads,
                         .output_shape = exec_output_shape,
                         .text = exec_text,
+                        .output_value = exec_output_value,
                         .call = exec_call,
                         .mark = exec_mark,
                         .release = exec_release,
+                        .keep = exec_keep,
+                        .take = exec_take,
+                        .give = exec_give,
                         .cache = rs->session->cache},
                        rs,
                        f};

@@ -80,8 +80,7 @@ static const rlx_operand *read_slot(void *user, uint32_t slot) {
   const fact *f = &r->frame->stage->facts[slot];
   if (f->dynamic) return r->frame->slots[slot].data ? &r->frame->slots[slot] : NULL;
   if (!f->typed) return NULL;
-  r->operand = (rlx_operand){.dims = f->type.dims, .dtype = f->type.dtype, .rank = f->type.rank,
-                             .count = shape_count(f->type.rank, f->type.dims), .bytes = type_bytes(&f->type)};
+  r->operand = type_operand(&f->type);
   if (f->where.kind == PLACE_ARENA) r->operand.data = (char *)r->frame->base + f->where.offset;
   if (f->where.kind == PLACE_FIXED) r->operand.data = f->where.data;
   if (f->where.kind == PLACE_EXTERNAL) r->operand.data = r->frame->slots[f->where.slot].data;
@@ -116,24 +115,28 @@ static rlx_status check_given(const rlx_graph *g, int o, const program_output *o
                   type_text(out->must, a, sizeof a), type_text(&type, b, sizeof b));
 }
 
-/* Memory for an output of known type: what was given, the last run's if nobody else has it, or new. */
+/* Memory for an output of known type: what was given or is where the caller of a subgraph wants it, the last run's if
+ * nobody else has it, or new. */
 static rlx_status output_memory(const rlx_graph *g, int o, program_output *out, const rlx_operand *is) {
   out->result = *is;
-  if (out->data) {
-    RLX_TRY(check_given(g, o, out, is));
-    out->result.data = out->data;
-    return RLX_OK;
-  }
+  out->result.data = out->data;
+  if (out->call && out->call->place) RLX_TRY(out->call->place(out->call->user, o, is, &out->result.data));
+  if (out->data) RLX_TRY(check_given(g, o, out, is));
+  if (out->result.data) return RLX_OK;
   rlx_tensor *t = *out->tensor;
-  bool again = t && __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) == 1 && t->dtype == is->dtype &&
-               t->dtype != RLX_STRING && t->rank == is->rank &&
-               (is->rank == 0 || memcmp(t->dims, is->dims, (size_t)is->rank * sizeof *is->dims) == 0);
+  bool again = t && __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) == 1 && t->dtype == is->dtype && t->rank == is->rank &&
+               (is->rank == 0 || memcmp(t->dims, is->dims, (size_t)is->rank * sizeof *is->dims) == 0) && is->dtype != RLX_STRING;
   if (!again) {
-    RLX_TRY(tensor_alloc(is->dtype, is->rank, is->dims, &t));
+    int64_t cell = sizeof(rlx_tensor *); /* of a subgraph's result: the bytes are all that matters */
+    if (is->dtype == RLX_UNDEFINED)
+      RLX_TRY(tensor_alloc(RLX_UINT8, 1, &cell, &t));
+    else
+      RLX_TRY(tensor_alloc(is->dtype, is->rank, is->dims, &t));
     rlx_tensor_destroy(*out->tensor);
     *out->tensor = t;
   }
-  out->result = tensor_operand(t);
+  out->result = is->dtype == RLX_UNDEFINED ? *is : tensor_operand(t);
+  out->result.data = t->data;
   return RLX_OK;
 }
 
@@ -142,34 +145,44 @@ static rlx_status prepare_outputs(run_frame *f, program_output *outputs) {
   for (int i = 0; i < s->made_count; i++) {
     int o = s->made[i].output;
     const fact *fa = &s->facts[program_slot(s->program, s->program->graph->outputs.data[o].value)];
-    rlx_operand is = {.dims = fa->type.dims, .dtype = fa->type.dtype, .rank = fa->type.rank,
-                      .count = shape_count(fa->type.rank, fa->type.dims), .bytes = type_bytes(&fa->type)};
+    rlx_operand is = type_operand(&fa->type);
     RLX_TRY(output_memory(s->program->graph, o, &outputs[o], &is));
     f->slots[s->made[i].slot].data = outputs[o].result.data;
   }
   return RLX_OK;
 }
 
-/* t: the tensor whose memory `to` is, or NULL for memory of the run, in which texts may be shared. */
-static rlx_status copy_bytes(rlx_operand *to, const rlx_operand *from, rlx_tensor *t) {
+/* A result of the whole run gets texts of its own; those of a subgraph last as long as the run. */
+static rlx_status copy_texts(rlx_tensor *to, const rlx_operand *from) {
   const rlx_string *s = from->data;
-  if (from->dtype != RLX_STRING || !t) {
-    if (from->bytes) memcpy(to->data, from->data, (size_t)from->bytes);
+  for (int64_t i = 0; i < from->count; i++) RLX_TRY(rlx_tensor_set_string(to, i, s[i].data ? s[i].data : "", s[i].size));
+  return RLX_OK;
+}
+
+static rlx_status copy_output(const rlx_graph *g, int o, program_output *out, const rlx_operand *from) {
+  bool inner = out->call != NULL;
+  if (!inner && operand_is_cell(from)) {
+    if (out->data) return RLX_FAIL(INVALID, "output '%s' is no tensor: no memory can be given for it", g->outputs.data[o].name);
+    rlx_tensor *value = rlx_tensor_retain(cell_value(from));
+    rlx_tensor_destroy(*out->tensor);
+    *out->tensor = value;
     return RLX_OK;
   }
-  for (int64_t i = 0; i < from->count; i++) RLX_TRY(rlx_tensor_set_string(t, i, s[i].data ? s[i].data : "", s[i].size));
+  RLX_TRY(output_memory(g, o, out, from));
+  if (!inner && from->dtype == RLX_STRING) return copy_texts(out->given ? out->given : *out->tensor, from);
+  if (from->bytes && out->result.data != from->data) memcpy(out->result.data, from->data, (size_t)from->bytes);
   return RLX_OK;
 }
 
 static rlx_status copy_outputs(const run_frame *f, program_output *outputs) {
   const stage *s = f->stage;
+  const rlx_graph *g = s->program->graph;
   reading r = {.frame = f};
   for (int i = 0; i < s->copy_count; i++) {
     int o = s->copies[i].output;
     const rlx_operand *from = read_slot(&r, s->copies[i].slot);
-    if (!from || (!from->data && from->bytes)) return RLX_FAIL(INTERNAL, "output '%s' has no bytes", s->program->graph->outputs.data[o].name);
-    RLX_TRY(output_memory(s->program->graph, o, &outputs[o], from));
-    RLX_TRY(copy_bytes(&outputs[o].result, from, outputs[o].data ? outputs[o].given : *outputs[o].tensor));
+    if (!from || (!from->data && from->bytes)) return RLX_FAIL(INTERNAL, "output '%s' has no bytes", g->outputs.data[o].name);
+    RLX_TRY(copy_output(g, o, &outputs[o], from));
   }
   return RLX_OK;
 }
@@ -229,8 +242,7 @@ rlx_status run_bind_ahead(rlx_session *s, const build *b) {
   if (!inputs) return status_no_memory(count * sizeof *inputs);
   for (size_t i = 0; i < count; i++) {
     const rlx_type *t = &b->graph->inputs.data[i]->type;
-    inputs[i].operand = (rlx_operand){.dims = t->dims, .dtype = t->dtype, .rank = t->rank,
-                                      .count = shape_count(t->rank, t->dims), .bytes = type_bytes(t)};
+    inputs[i].operand = type_operand(t);
   }
   run_state *rs = &s->states[0]; /* nothing runs yet */
   rlx_status status = first_key(rs, b->root, inputs);

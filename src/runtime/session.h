@@ -57,7 +57,9 @@ struct run_state {
   failure failure;
   VECTOR(run_buffer) buffers;
   int level;
-  VECTOR(rlx_tensor *) dynamic; /* results of data-dependent size, until the run ends */
+  VECTOR(rlx_tensor *) dynamic; /* results of data-dependent size and objects, until the run ends */
+  VECTOR(run_buffer) calls;     /* scratch of calls of subgraphs, by depth */
+  int call_depth;
   arena texts;                  /* of strings, likewise */
   VECTOR(uint8_t) key;          /* scratch */
   const int *cancel;
@@ -70,7 +72,8 @@ struct run_state {
 typedef struct program_output {
   void *data;          /* given memory, or NULL */
   const rlx_type *must; /* with given memory: the type it has */
-  rlx_tensor *given;    /* the user's tensor it belongs to, or NULL */
+  rlx_tensor *given;   /* the tensor of that memory */
+  const subgraph_call *call; /* NULL: of the whole run */
   rlx_tensor **tensor; /* where the result goes when no memory is given: reused if nobody else holds it */
   rlx_operand result;
 } program_output;
@@ -126,10 +129,15 @@ struct run_frame {
 rlx_status frame_get(run_state *rs, stage *s, run_frame *first, run_frame **out);
 void *exec_output_shape(rlx_ctx *ctx, int output, int rank, const int64_t *dims);
 char *exec_text(rlx_ctx *ctx, size_t size);
-rlx_status exec_call(rlx_ctx *ctx, int index, const rlx_operand *inputs, int input_count, rlx_operand *outputs,
-                     int output_count);
+rlx_status exec_output_value(rlx_ctx *ctx, int output, rlx_tensor *value);
+
+/* subgraph.c: what control flow asks of the executor. */
+rlx_status exec_call(rlx_ctx *ctx, const subgraph_call *call);
 size_t exec_mark(rlx_ctx *ctx);
 void exec_release(rlx_ctx *ctx, size_t mark);
+rlx_status exec_keep(rlx_ctx *ctx, rlx_tensor *value);
+void *exec_take(rlx_ctx *ctx, int64_t bytes);
+void exec_give(rlx_ctx *ctx, void *data, int64_t bytes);
 rlx_status steps_run(run_frame *f);
 
 struct rlx_cancel {
