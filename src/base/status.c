@@ -24,6 +24,8 @@ rlx_status status_fail(rlx_status code, const char *format, ...) {
   return code;
 }
 
+void status_clear(void) { message[0] = 0; }
+
 rlx_status status_prefix(rlx_status code, const char *format, ...) {
   va_list args;
   va_start(args, format);

@@ -16,6 +16,7 @@
 
 /* Records the message (cut to one line, control characters replaced) and returns code. */
 __attribute__((format(printf, 2, 3))) rlx_status status_fail(rlx_status code, const char *format, ...);
+void status_clear(void); /* an empty message; costs nothing, for each step of a run */
 /* Puts "<prefix>: " before this thread's message; returns code. */
 __attribute__((format(printf, 2, 3))) rlx_status status_prefix(rlx_status code, const char *format, ...);
 /* The out-of-memory status for `bytes` wanted. */

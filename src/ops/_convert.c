@@ -254,6 +254,9 @@ static inline uint16_t rounded_bf16(float v) {
   X(FLOAT, float, DOUBLE, double, (double)v)                                                                           \
   X(DOUBLE, double, FLOAT, float, (float)v)                                                                            \
   X(FLOAT, float, INT32, int32_t, truncated32(v))                                                                      \
+  X(FLOAT, float, INT64, int64_t, truncated((double)v))                                                                \
+  X(FLOAT, float, UINT8, uint8_t, (uint8_t)truncated32(v))                                                             \
+  X(FLOAT, float, INT8, int8_t, (int8_t)truncated32(v))                                                                \
   X(FLOAT, float, BOOL, uint8_t, v != 0)                                                                               \
   X(FLOAT, float, BFLOAT16, uint16_t, rounded_bf16(v))                                                                 \
   X(FLOAT, float, FLOAT16, uint16_t, f32_to_f16(v))                                                                    \

@@ -131,7 +131,7 @@ rlx_status steps_run(run_frame *f) {
   for (int i = 0; i < s->patch_count; i++) f->operands[s->patches[i].operand].data = f->slots[s->patches[i].slot].data;
   for (int i = 0; i < s->dynamic_count; i++) f->slots[s->dynamic_slots[i]] = (rlx_operand){0};
   for (int i = 0; i < s->reset_count; i++) f->operands[s->resets[i]].data = NULL;
-  (void)status_fail(RLX_OK, "%s", "");
+  status_clear();
   bool slow = f->serial || rs->session->debug.switches || rs->session->trace || (rs->options && rs->options->progress);
   if (slow) {
     RLX_TRY(run_slowly(f));

@@ -28,12 +28,25 @@ static bool all_small(const float *x, int64_t n) {
 SINE(run_sine, 0, sinf)
 SINE(run_cosine, 1, cosf)
 
+/* Powers: a loop of multiplications for squares. */
+static ew_loop ew_run_Pow_float;
+static void run_power(const void *x, const void *y, const void *z, void *out, int64_t n, unsigned still,
+                      const double ab[2]) {
+  const float *from = x;
+  float *to = out;
+  if (still == 2 && *(const float *)y == 2.0f) {
+    EW_INDEPENDENT for (int64_t i = 0; i < n; i++) to[i] = from[i] * from[i];
+  } else {
+    ew_run_Pow_float(x, y, z, out, n, still, ab);
+  }
+}
+
 #define EW_T float
 #define EW_ID float
 #define EW_CLASS f
 #define EW_NUMBER float
 #define EW_F(name) v_##name
-#define EW_INSTEAD [EW_Sin] = run_sine, [EW_Cos] = run_cosine,
+#define EW_INSTEAD [EW_Sin] = run_sine, [EW_Cos] = run_cosine, [EW_Pow] = run_power,
 #include "ops/_elementwise_loops.h"
 
 #define sigmoid vm_sigmoid_double

@@ -35,8 +35,10 @@ static const char *why_not_pads(const window_attrs *a, const rlx_type *w) {
 
 static const char *why_not(const rlx_node *n) {
   const rlx_type *x = rlx_node_input_type(n, 0), *w = rlx_node_input_type(n, 1);
-  const char *bad = onednn_check_type(x, "X", 3, 5);
-  if (!bad) bad = onednn_check_type(w, "W", 3, 5);
+  const char *bad = onednn_check_type(w, "W", 3, 5);
+  rlx_type as_weights = *x;
+  if (x->rank == RLX_UNKNOWN && !bad) as_weights.rank = w->rank; /* prepare finds out if it is not */
+  if (!bad) bad = onednn_check_type(&as_weights, "X", 3, 5);
   if (bad) return bad;
   conv_params p = plain_params(rlx_node_params(n), is_fused(n));
   return why_not_pads(&p.window, w);
