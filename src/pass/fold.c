@@ -61,6 +61,7 @@ rlx_status pass_fold(rlx_graph *g, const target *t, bool *changed) {
     keep[i] = true;
     if (n->output_count > 64) continue;
     status = infer_node_types(n); /* values folded before may tell more */
+    if (status != RLX_OK) status = status_prefix(status, "node '%s' (%s)", n->name, n->op_name);
     if (status != RLX_OK || !foldable(n)) continue;
     rlx_tensor *out[64] = {NULL};
     /* A node that fails on its constants fails when it runs, not here: it may never run. */

@@ -14,6 +14,7 @@ const pass pass_table[] = {
     {"select", pass_select, "choose a kernel for every node, lowering where that comes first", true, true},
     {"fold", pass_fold, "evaluate nodes whose inputs are constant", false, false},
     {"fuse_conv", pass_fuse_conv, "put normalisation, sums and activations into convolutions", false, false},
+    {"split_batchnorm", pass_split_batchnorm, "make the normalisations that are left plain arithmetic", false, false},
     {"fuse_matmul", pass_fuse_matmul, "put biases and activations into matrix products", false, false},
     {"fuse_layer_norm", pass_fuse_layer_norm, "make one node of layer normalisations written out", false, false},
     {"fuse", pass_fuse, "make one node of chains and trees of elementwise nodes", false, false},

@@ -33,6 +33,7 @@ rlx_status pass_fuse_layer_norm(rlx_graph *g, const target *t, bool *changed);
 rlx_status pass_fuse(rlx_graph *g, const target *t, bool *changed);
 rlx_status pass_prune(rlx_graph *g, const target *t, bool *changed);
 rlx_status pass_fuse_conv(rlx_graph *g, const target *t, bool *changed);
+rlx_status pass_split_batchnorm(rlx_graph *g, const target *t, bool *changed);
 rlx_status pass_fuse_matmul(rlx_graph *g, const target *t, bool *changed);
 rlx_status pass_layout(rlx_graph *g, const target *t, bool *changed);
 

@@ -128,10 +128,9 @@ static rlx_status output_memory(const rlx_graph *g, int o, program_output *out, 
                (is->rank == 0 || memcmp(t->dims, is->dims, (size_t)is->rank * sizeof *is->dims) == 0) && is->dtype != RLX_STRING;
   if (!again) {
     int64_t cell = sizeof(rlx_tensor *); /* of a subgraph's result: the bytes are all that matters */
-    if (is->dtype == RLX_UNDEFINED)
-      RLX_TRY(tensor_alloc(RLX_UINT8, 1, &cell, &t));
-    else
-      RLX_TRY(tensor_alloc(is->dtype, is->rank, is->dims, &t));
+    rlx_status status = is->dtype == RLX_UNDEFINED ? tensor_alloc(RLX_UINT8, 1, &cell, &t)
+                                                   : tensor_alloc(is->dtype, is->rank, is->dims, &t);
+    if (status != RLX_OK) return status_prefix(status, "output '%s'", g->outputs.data[o].name);
     rlx_tensor_destroy(*out->tensor);
     *out->tensor = t;
   }

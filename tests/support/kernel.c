@@ -166,11 +166,27 @@ static void reuse_input(session *s, const rlx_kernel *k) {
   }
 }
 
+/* Constant inputs are known when the kernel is prepared. */
+static void show_constants(session *s, const kernel_check *check) {
+  for (int i = 0; i < s->node->input_count; i++) {
+    const rlx_operand *o = &s->inputs[i];
+    rlx_tensor *t = NULL;
+    if (!(check->constants >> i & 1) || !o->data) continue;
+    assert_int_equal(rlx_tensor_wrap(o->data, (size_t)o->bytes, o->dtype, o->rank, o->dims, NULL, NULL, &t), RLX_OK);
+    s->constants[i] = t;
+  }
+}
+
+static void forget_constants(session *s) {
+  for (int i = 0; i < s->node->input_count; i++) rlx_tensor_destroy((rlx_tensor *)(uintptr_t)s->constants[i]);
+}
+
 static void run_kernel(session *s, const kernel_entry *e, const kernel_check *check) {
   const rlx_kernel *k = &e->head;
   failure first = {0};
   executor_head head = {.failure = &first, .threads = check->threads};
   void *state = NULL, *run_state = NULL;
+  show_constants(s, check);
   if (k->prepare && k->prepare(&s->bound, &state) != RLX_OK) fail_msg("prepare: %s", rlx_error_message());
   pack_constants(s, k, state, check);
   if (check->in_place) reuse_input(s, k);
@@ -194,6 +210,7 @@ static void run_kernel(session *s, const kernel_entry *e, const kernel_check *ch
   for (int i = 0; i < 64; i++) assert_int_equal(((unsigned char *)workspace)[bytes + i], 0xff);
   if (k->run_done) k->run_done(run_state);
   if (k->release) k->release(state);
+  forget_constants(s);
   mem_free(workspace);
 }
 

@@ -426,7 +426,9 @@ static dnnl_status_t execute_pack(const onednn_primitive *p, onednn_run *r, cons
 }
 
 rlx_status onednn_pack(const void *ctx, const onednn_primitive *p, const void *from, void *to) {
-  if (onednn_pack_blocked(MD_POINTER(&p->dense), MD_POINTER(&p->roles[ROLE_WEIGHTS]), from, to, p->threads)) return RLX_OK;
+  md_pointer dense = MD_POINTER(&p->dense), wanted = MD_POINTER(&p->roles[ROLE_WEIGHTS]);
+  if (onednn_pack_blocked(dense, wanted, from, to, p->threads)) return RLX_OK;
+  if (onednn_pack_winograd(dense, wanted, from, to, p->threads)) return RLX_OK;
   onednn_run *r = NULL;
   if (onednn_run_create(p, &r) != RLX_OK) return rlx_fail(ctx, RLX_OUT_OF_MEMORY, "oneDNN: packing: out of memory");
   int64_t bytes = padded(md_bytes(&p->pack_scratch));

@@ -66,6 +66,7 @@ typedef struct onednn_convolution_desc {
   onednn_tensor src, weights, bias, dst; /* weights [M, C, k…], or [g, M / g, C / g, k…] */
   onednn_window window;
   onednn_post post;
+  bool winograd; /* may be used where oneDNN has it */
 } onednn_convolution_desc;
 
 typedef struct onednn_pooling_desc {

@@ -20,10 +20,8 @@ static window_dims window_of(const onednn_window *w) {
   return d;
 }
 
-static dnnl_status_t describe_convolution(const void *desc, request *r, dnnl_primitive_attr_t attr,
-                                          dnnl_primitive_desc_t *out) {
-  const onednn_convolution_desc *c = desc;
-  dnnl_alg_kind_t kind = dnnl_convolution_direct;
+static dnnl_status_t describe_convolution_by(const onednn_convolution_desc *c, request *r, dnnl_primitive_attr_t attr,
+                                             dnnl_alg_kind_t kind, dnnl_primitive_desc_t *out) {
   window_dims w = window_of(&c->window);
 #if DNNL_VERSION_MAJOR >= 3
   return CREATE(convolution_forward, out, attr, dnnl_forward_inference, kind, MD_POINTER(&r->src),
@@ -36,6 +34,16 @@ static dnnl_status_t describe_convolution(const void *desc, request *r, dnnl_pri
       MD_POINTER(&r->dst), w.strides, w.dilates, w.before, w.after);
   return s == dnnl_success ? dnnl_primitive_desc_create(out, &d, attr, onednn_engine, NULL) : s;
 #endif
+}
+
+static dnnl_status_t describe_convolution(const void *desc, request *r, dnnl_primitive_attr_t attr,
+                                          dnnl_primitive_desc_t *out) {
+  const onednn_convolution_desc *c = desc;
+  if (c->winograd) {
+    dnnl_status_t s = describe_convolution_by(c, r, attr, dnnl_convolution_winograd, out);
+    if (s != dnnl_unimplemented) return s;
+  }
+  return describe_convolution_by(c, r, attr, dnnl_convolution_direct, out);
 }
 
 rlx_status onednn_make_convolution(const void *ctx, int threads, const onednn_convolution_desc *d,

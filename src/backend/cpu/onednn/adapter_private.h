@@ -43,6 +43,8 @@ typedef struct family {
 
 /* Writes dense weights in the form `to`; false if it is none of the plain blocked ones. `data` may lie anywhere. */
 bool onednn_pack_blocked(md_pointer from, md_pointer to, const void *data, void *packed, int threads);
+/* The same for the forms of Winograd convolutions. */
+bool onednn_pack_winograd(md_pointer from, md_pointer to, const void *data, void *packed, int threads);
 
 /* Fails with a record in ctx. */
 rlx_status onednn_create(const void *ctx, int threads, const family *f, const void *desc, onednn_primitive **out);

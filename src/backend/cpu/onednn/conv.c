@@ -1,4 +1,4 @@
-/* conv.c — onnx.Conv and rlx.conv by oneDNN: convolutions in blocked or channels-last layouts. */
+/* conv.c — onnx.Conv and rlx.conv by oneDNN: direct and Winograd convolutions in blocked or channels-last layouts. */
 #include <string.h>
 
 #include "backend/cpu/onednn/_kernel.h"
@@ -96,7 +96,8 @@ static rlx_status prepare(rlx_bound *b, void **state) {
   onednn_convolution_desc d = {.src = onednn_activation(x, rlx_bound_input_layout(b, 0)),
                                .weights = weights_tensor(w, p.group),
                                .dst = onednn_activation(y, rlx_bound_output_layout(b, 0)),
-                               .window = onednn_window_of(&s.window)};
+                               .window = onednn_window_of(&s.window),
+                               .winograd = rlx_bound_constant(b, FUSED_CONV_W) != NULL}; /* packing takes long */
   if (bias) d.bias = onednn_dense(1, bias->dims);
   if (!describe_post(b, &d.post)) return rlx_fail(b, RLX_UNSUPPORTED, "oneDNN has no such activation");
   double work = (double)shape_count(y->rank, y->dims) * (double)shape_count(w->rank, w->dims) / (double)w->dims[0];
