@@ -71,7 +71,7 @@ static rlx_status constant_find(const void *ctx, const constant_params *p, const
 }
 
 static rlx_status constant_infer(rlx_infer *ctx) {
-  constant_value v;
+  constant_value v = {0};
   rlx_status status = constant_find(ctx, rlx_infer_params(ctx), &v);
   if (status != RLX_OK) return status;
   *rlx_infer_output(ctx, 0) = v.type;
@@ -79,7 +79,7 @@ static rlx_status constant_infer(rlx_infer *ctx) {
 }
 
 static rlx_status constant_eval(rlx_ctx *ctx) {
-  constant_value v;
+  constant_value v = {0};
   rlx_status status = constant_find(ctx, ctx->params, &v);
   if (status != RLX_OK) return status;
   move_bytes(ctx, ctx->outputs[0].data, v.data, ctx->outputs[0].bytes);

@@ -65,7 +65,7 @@ bool onednn_add_activation(onednn_post *post, fused_activation kind, float alpha
   return true;
 }
 
-int onednn_threads(const rlx_bound *b, double work) { return work < 150e3 ? 1 : rlx_bound_threads(b); }
+int onednn_threads(const rlx_bound *b, double work) { return work < 1.5e6 ? 1 : rlx_bound_threads(b); }
 
 bool onednn_has_zero(const rlx_type *type) {
   for (int i = 0; i < type->rank; i++) {
