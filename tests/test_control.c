@@ -262,6 +262,150 @@ static void bad_loops_are_refused(void **state) {
         RLX_INVALID, "starts as float[1] and becomes int64");
 }
 
+/* ---- Scan --------------------------------------------------------------------------------- */
+
+/* A running sum over the columns of x, from the last; every sum is put before the others. */
+static void scan_axes_and_directions(void **state) {
+  (void)state;
+  fixture f = open_graph(HEAD
+      "g (float[2] start, float[2,N] x) => (float[2] y, float[2,N] sums) {\n"
+      "  y, sums = Scan (start, x) <num_scan_inputs = 1, scan_input_axes = [1], scan_input_directions = [1],\n"
+      "    scan_output_axes = [-1], scan_output_directions = [1], body = b (s, v) => (w, o)\n"
+      "    { w = Add (s, v)  o = Identity (w) }>\n}");
+  rlx_tensor *x = NULL;
+  OK(rlx_tensor_create(RLX_FLOAT, 2, (int64_t[]){2, 3}, &x));
+  for (int i = 0; i < 6; i++) ((float *)rlx_tensor_data(x))[i] = (float)(i + 1);
+  give(&f, "x", x);
+  give_floats(&f, "start", 2, (float[]){0, 100});
+  OK(rlx_run(f.binding, NULL));
+  expect(&f, "y", 1, (int64_t[]){2}, (float[]){6, 115});
+  expect(&f, "sums", 2, (int64_t[]){2, 3}, (float[]){6, 5, 3, 115, 111, 106});
+  close_graph(&f);
+}
+
+static void scan_of_a_batch(void **state) {
+  (void)state;
+  fixture f = open_graph("<ir_version: 3, opset_import: [\"\" : 8]>\n"
+      "g (int64[2] lengths, float[2,1] start, float[2,3,1] x) => (float[2,1] y, float[2,3,1] sums) {\n"
+      "  y, sums = Scan (lengths, start, x) <num_scan_inputs = 1, body = b (float[1] s, float[1] v) => (float[1] w, float[1] o)\n"
+      "    { w = Add (s, v)  o = Identity (w) }>\n}");
+  rlx_tensor *x = NULL, *start = NULL, *lengths = NULL;
+  OK(rlx_tensor_create(RLX_FLOAT, 3, (int64_t[]){2, 3, 1}, &x));
+  for (int i = 0; i < 6; i++) ((float *)rlx_tensor_data(x))[i] = (float)(i + 1);
+  OK(rlx_tensor_create(RLX_FLOAT, 2, (int64_t[]){2, 1}, &start));
+  ((float *)rlx_tensor_data(start))[1] = 10;
+  OK(rlx_tensor_create(RLX_INT64, 1, (int64_t[]){2}, &lengths));
+  memcpy(rlx_tensor_data(lengths), (int64_t[]){3, 1}, 2 * sizeof(int64_t));
+  give(&f, "x", x);
+  give(&f, "start", start);
+  give(&f, "lengths", lengths);
+  OK(rlx_run(f.binding, NULL));
+  expect(&f, "y", 2, (int64_t[]){2, 1}, (float[]){6, 14});
+  expect(&f, "sums", 3, (int64_t[]){2, 3, 1}, (float[]){1, 3, 6, 14, 0, 0});
+  close_graph(&f);
+}
+
+/* ---- sequences ---------------------------------------------------------------------------- */
+
+/* A loop collects n tensors in a sequence. */
+static const char collecting[] = HEAD
+    "g (int64 n, int64 at, float[2] x) => (seq(float[2]) all, float[M] joined, float[K] one) {\n"
+    "  empty = SequenceEmpty ()\n"
+    "  all, last = Loop (n, \"\", empty, x) <body = b (i, c, s, v) => (c, t, w)\n"
+    "    { t = SequenceInsert (s, v)  w = Add (v, v) }>\n"
+    "  joined = ConcatFromSequence <axis = 0> (all)\n"
+    "  one = SequenceAt (all, at)\n}";
+
+static void loop_carries_a_sequence(void **state) {
+  (void)state;
+  fixture f = open_graph(collecting);
+  rlx_tensor *all = NULL;
+  give_floats(&f, "x", 2, (float[]){1, 2});
+  give_int(&f, "n", 3);
+  give_int(&f, "at", -1);
+  for (int again = 0; again < 2; again++) {
+    OK(rlx_run(f.binding, NULL));
+    expect(&f, "joined", 1, (int64_t[]){6}, (float[]){1, 2, 2, 4, 4, 8});
+    expect(&f, "one", 1, (int64_t[]){2}, (float[]){4, 8});
+  }
+  OK(rlx_binding_get(f.binding, "all", &all));
+  give_int(&f, "at", 3);
+  FAILS(rlx_run(f.binding, NULL), RLX_INVALID, "position 3 is outside a sequence of 3");
+  close_graph(&f);
+  assert_int_equal(rlx_tensor_kind(all), RLX_KIND_SEQUENCE); /* it outlives the session */
+  assert_int_equal(rlx_tensor_count(all), 3);
+  assert_true(((float *)rlx_tensor_data(rlx_tensor_item(all, 2)))[1] == 8);
+  assert_null(rlx_tensor_item(all, 3));
+  rlx_tensor_destroy(all);
+}
+
+static void sequences_count_against_the_limit(void **state) {
+  (void)state;
+  rlx_session_options o = RLX_SESSION_OPTIONS_INIT;
+  o.memory_limit = 1 << 20;
+  fixture f = {0};
+  OK(make(collecting, &o, &f));
+  give_floats(&f, "x", 2, (float[]){1, 2});
+  give_int(&f, "n", INT64_C(1) << 62);
+  give_int(&f, "at", 0);
+  FAILS(rlx_run(f.binding, NULL), RLX_OUT_OF_MEMORY, "limit");
+  give_int(&f, "n", 1);
+  OK(rlx_run(f.binding, NULL));
+  close_graph(&f);
+}
+
+static void sequences_in_and_out(void **state) {
+  (void)state;
+  fixture f = open_graph(HEAD "g (seq(float) s, bool c) => (seq(float) r, int64 n) {\n"
+                              "  r = If (c) <then_branch = t () => (a) { a = SequenceErase (s) }, else_branch = e () => (s) { }>\n"
+                              "  n = SequenceLength (r)\n}");
+  rlx_tensor *items[2] = {NULL}, *s = NULL, *wrong = NULL, *n = NULL;
+  for (int i = 0; i < 2; i++) OK(rlx_tensor_create(RLX_FLOAT, 1, (int64_t[]){i}, &items[i]));
+  OK(rlx_sequence_create(RLX_FLOAT, items, 2, &s));
+  FAILS(rlx_sequence_create(RLX_INT64, items, 2, &wrong), RLX_INVALID, "is float");
+  OK(rlx_optional_create(RLX_KIND_SEQUENCE, RLX_FLOAT, s, &wrong));
+  FAILS(rlx_binding_input(f.binding, "s", wrong, 0), RLX_INVALID, "'s'");
+  FAILS(rlx_binding_input(f.binding, "s", items[0], 0), RLX_INVALID, "'s'");
+  give(&f, "s", s);
+  for (int64_t erase = 0; erase < 2; erase++) {
+    give_bool(&f, "c", erase);
+    OK(rlx_run(f.binding, NULL));
+    OK(rlx_binding_get(f.binding, "n", &n));
+    assert_int_equal(*(int64_t *)rlx_tensor_data(n), 2 - erase);
+    rlx_tensor_destroy(n);
+  }
+  rlx_tensor_destroy(wrong);
+  for (int i = 0; i < 2; i++) rlx_tensor_destroy(items[i]);
+  close_graph(&f);
+}
+
+static void branches_must_agree(void **state) {
+  (void)state;
+  fixture f = {0};
+  FAILS(make(HEAD "g (float[1] x, bool c) => (r) {\n"
+                  "  r = If (c) <then_branch = t () => (a) { a = SequenceConstruct (x) }, else_branch = e () => (x) { }>\n}", NULL, &f),
+        RLX_INVALID, "in one branch");
+}
+
+/* Any allocation may fail: the run says so, and the next one works. */
+static void every_allocation_may_fail(void **state) {
+  (void)state;
+  fixture f = open_graph(collecting);
+  give_floats(&f, "x", 2, (float[]){1, 2});
+  give_int(&f, "n", 3);
+  give_int(&f, "at", 0);
+  for (int64_t n = 1; n < 2000; n++) {
+    (void)mem_inject(n, 1);
+    rlx_status status = rlx_run(f.binding, NULL);
+    (void)mem_inject(0, 0);
+    if (status == RLX_OK) break;
+    assert_int_equal(status, RLX_OUT_OF_MEMORY);
+  }
+  OK(rlx_run(f.binding, NULL));
+  expect(&f, "joined", 1, (int64_t[]){6}, (float[]){1, 2, 2, 4, 4, 8});
+  close_graph(&f);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(loop_counts),
@@ -274,6 +418,13 @@ int main(void) {
       cmocka_unit_test(failures_name_inner_nodes),
       cmocka_unit_test(declared_dims_hold),
       cmocka_unit_test(bad_loops_are_refused),
+      cmocka_unit_test(scan_axes_and_directions),
+      cmocka_unit_test(scan_of_a_batch),
+      cmocka_unit_test(loop_carries_a_sequence),
+      cmocka_unit_test(sequences_count_against_the_limit),
+      cmocka_unit_test(sequences_in_and_out),
+      cmocka_unit_test(branches_must_agree),
+      cmocka_unit_test(every_allocation_may_fail),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,14 +19,14 @@ rlx_status loop_begin(loop_run *r) {
   r->scans = mem_array((size_t)r->scan_count, sizeof *r->scans);
   r->inputs = mem_array(r->body->inputs.count, sizeof *r->inputs);
   r->outputs = mem_array(r->body->outputs.count, sizeof *r->outputs);
-  r->go_on = true;
+  r->go_on = r->begun = true;
   r->mark = e->mark(r->ctx);
   return r->carried && r->scans && r->inputs && r->outputs ? RLX_OK : no_memory(r);
 }
 
 void loop_end(loop_run *r) {
   const executor_head *e = executor(r);
-  if (!e || !e->call) return;
+  if (!r->begun) return;
   for (int i = 0; r->carried && i < r->carried_count; i++)
     for (int side = 0; side < 2; side++) e->give(r->ctx, r->carried[i].data[side], r->carried[i].room[side]);
   for (int i = 0; r->scans && i < r->scan_count; i++) e->give(r->ctx, r->scans[i].data, r->scans[i].room);
@@ -186,17 +186,28 @@ void loop_guess_item(loop_run *r, int i) {
   for (int d = 0; d < s->item.rank; d++) s->dims[d] = t->dims[d] > 0 ? t->dims[d] : 0;
 }
 
-rlx_status loop_hand_scan(loop_run *r, int i, int output) {
+rlx_status loop_hand_scan(loop_run *r, int i, int output, int64_t axis, bool backwards) {
   loop_scan *s = &r->scans[i];
-  int64_t dims[RLX_MAX_RANK];
+  int64_t dims[RLX_MAX_RANK], outer = 1, n = r->iterations;
   if (!wanted(r, output)) return RLX_OK;
-  if (r->iterations == 0) loop_guess_item(r, i);
-  if (s->item.rank >= RLX_MAX_RANK) return rlx_fail(r->ctx, RLX_UNSUPPORTED, "a scan output of rank %d", s->item.rank + 1);
-  dims[0] = r->iterations;
-  for (int d = 0; d < s->item.rank; d++) dims[d + 1] = s->dims[d];
-  void *to = rlx_output_shape(r->ctx, output, s->item.rank + 1, dims);
+  if (n == 0) loop_guess_item(r, i);
+  int rank = s->item.rank + 1, at = axis_normalise(axis, rank);
+  if (rank > RLX_MAX_RANK) return rlx_fail(r->ctx, RLX_UNSUPPORTED, "a scan output of rank %d", rank);
+  if (at < 0) return rlx_fail(r->ctx, RLX_INVALID, "axis %lld outside rank %d of a scan output", (long long)axis, rank);
+  for (int d = 0; d < rank; d++) dims[d] = d < at ? s->dims[d] : d == at ? n : s->dims[d - 1];
+  for (int d = 0; d < at; d++) outer *= dims[d];
+  char *to = rlx_output_shape(r->ctx, output, rank, dims);
   if (!to) return RLX_KERNEL;
-  if (s->used) memcpy(to, s->data, (size_t)s->used);
+  if (!s->used) return RLX_OK;
+  if (at == 0 && !backwards) {
+    memcpy(to, s->data, (size_t)s->used);
+    return RLX_OK;
+  }
+  if (s->item_bytes % outer) return rlx_fail(r->ctx, RLX_UNSUPPORTED, "scan output %d: its rows are no whole bytes", i);
+  int64_t inner = s->item_bytes / outer;
+  for (int64_t k = 0; k < n; k++)
+    for (int64_t o = 0; o < outer; o++)
+      memcpy(to + (o * n + (backwards ? n - 1 - k : k)) * inner, (const char *)s->data + (k * outer + o) * inner, (size_t)inner);
   return RLX_OK;
 }
 

@@ -37,6 +37,7 @@ typedef struct loop_run {
   rlx_operand *inputs, *outputs;
   int64_t iterations;
   size_t mark;
+  bool begun;
 } loop_run;
 
 /* Of r, ctx, body, subgraph, conditional, first_input and carried_count are set. */
@@ -45,8 +46,8 @@ void loop_set_carried(loop_run *r, int i, const rlx_operand *from);
 rlx_status loop_iterate(loop_run *r);
 /* The carried value as an output of the node. */
 rlx_status loop_hand_carried(loop_run *r, int i, int output);
-/* What was appended, stacked along a first axis. */
-rlx_status loop_hand_scan(loop_run *r, int i, int output);
+/* What was appended, stacked along a new axis (negative: counted from the end), the last one first if `backwards`. */
+rlx_status loop_hand_scan(loop_run *r, int i, int output, int64_t axis, bool backwards);
 /* Dims of an item although there was none: what the subgraph declares, 0 for the unknown. */
 void loop_guess_item(loop_run *r, int i);
 void loop_end(loop_run *r);

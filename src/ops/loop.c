@@ -127,7 +127,7 @@ static rlx_status run(loop_run *r) {
     RLX_TRY(loop_iterate(r));
   }
   for (int i = 0; i < r->carried_count; i++) RLX_TRY(loop_hand_carried(r, i, i));
-  for (int i = 0; i < r->scan_count; i++) RLX_TRY(loop_hand_scan(r, i, r->carried_count + i));
+  for (int i = 0; i < r->scan_count; i++) RLX_TRY(loop_hand_scan(r, i, r->carried_count + i, 0, false));
   return RLX_OK;
 }
 
