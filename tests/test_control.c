@@ -1,9 +1,9 @@
 /* test_control.c — If, Loop and Scan: carried values, shapes that change, limits, failures inside. */
 #include <rlx/extend.h>
-#include <stdarg.h>
-#include <stdlib.h>
 #include <setjmp.h>
+#include <stdarg.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -83,17 +83,18 @@ static void expect(fixture *f, const char *name, int rank, const int64_t *dims, 
   OK(rlx_binding_get(f->binding, name, &t));
   assert_int_equal(rlx_tensor_rank(t), rank);
   for (int d = 0; d < rank; d++) assert_int_equal(rlx_tensor_dims(t)[d], dims[d]);
-  for (int64_t i = 0; i < rlx_tensor_count(t); i++) assert_float_equal(((float *)rlx_tensor_data(t))[i], values[i], 1e-6f);
+  for (int64_t i = 0; i < rlx_tensor_count(t); i++)
+    assert_float_equal(((float *)rlx_tensor_data(t))[i], values[i], 1e-6f);
   rlx_tensor_destroy(t);
 }
 
 /* ---- Loop --------------------------------------------------------------------------------- */
 
 /* x doubles n times; every x is also stacked. */
-static const char doubling[] = HEAD
-    "g (int64 n, bool go, float[2] x) => (float[2] y, float[M,2] all) {\n"
-    "  y, all = Loop (n, go, x) <body = b (int64 i, bool c, float[2] v) => (bool d, float[2] w, float[2] s)\n"
-    "    { d = Identity (c)  w = Add (v, v)  s = Identity (v) }>\n}";
+static const char doubling[] =
+    HEAD "g (int64 n, bool go, float[2] x) => (float[2] y, float[M,2] all) {\n"
+         "  y, all = Loop (n, go, x) <body = b (int64 i, bool c, float[2] v) => (bool d, float[2] w, float[2] s)\n"
+         "    { d = Identity (c)  w = Add (v, v)  s = Identity (v) }>\n}";
 
 static void loop_counts(void **state) {
   (void)state;
@@ -123,11 +124,10 @@ static void loop_counts(void **state) {
 /* Ends by its own condition; no trip count, no condition at first. */
 static void loop_ends_early(void **state) {
   (void)state;
-  fixture f = open_graph(HEAD
-      "g (float[1] x, float[1] limit) => (y, all) {\n"
-      "  y, all = Loop (\"\", \"\", x) <body = b (i, c, v) => (d, w, s)\n"
-      "    { w = Add (v, v)  l = Less (w, limit)  a = Constant <value_ints = [0]> ()\n"
-      "      d = Squeeze (l, a)  s = Mul (w, w) }>\n}");
+  fixture f = open_graph(HEAD "g (float[1] x, float[1] limit) => (y, all) {\n"
+                              "  y, all = Loop (\"\", \"\", x) <body = b (i, c, v) => (d, w, s)\n"
+                              "    { w = Add (v, v)  l = Less (w, limit)  a = Constant <value_ints = [0]> ()\n"
+                              "      d = Squeeze (l, a)  s = Mul (w, w) }>\n}");
   give_floats(&f, "x", 1, (float[]){1});
   give_floats(&f, "limit", 1, (float[]){7});
   OK(rlx_run(f.binding, NULL));
@@ -139,10 +139,10 @@ static void loop_ends_early(void **state) {
 /* The carried value grows by an element each time; the body declares nothing. */
 static void loop_shapes_change(void **state) {
   (void)state;
-  fixture f = open_graph(HEAD
-      "g (int64 n, float[N] x) => (float[M] y) {\n"
-      "  one = Constant <value_floats = [1.0]> ()\n"
-      "  y = Loop (n, \"\", x) <body = b (i, c, v) => (c, w) { w = Concat <axis = 0> (v, one) }>\n}");
+  fixture f =
+      open_graph(HEAD "g (int64 n, float[N] x) => (float[M] y) {\n"
+                      "  one = Constant <value_floats = [1.0]> ()\n"
+                      "  y = Loop (n, \"\", x) <body = b (i, c, v) => (c, w) { w = Concat <axis = 0> (v, one) }>\n}");
   give_floats(&f, "x", 1, (float[]){5});
   for (int64_t n = 0; n < 40; n += 13) {
     float want[40] = {5};
@@ -157,12 +157,12 @@ static void loop_shapes_change(void **state) {
 
 static void loop_nests(void **state) {
   (void)state;
-  fixture f = open_graph(HEAD
-      "g (int64 n, int64 m, float[2] x, float[2] step) => (float[2] y) {\n"
-      "  y = Loop (n, \"\", x) <body = outer (i, c, v) => (c, w) {\n"
-      "    twice = Add (step, step)\n"
-      "    w = Loop (m, \"\", v) <body = inner (j, e, u) => (e, t) { s = Add (u, twice)  t = Add (s, x) }>\n"
-      "  }>\n}");
+  fixture f = open_graph(
+      HEAD "g (int64 n, int64 m, float[2] x, float[2] step) => (float[2] y) {\n"
+           "  y = Loop (n, \"\", x) <body = outer (i, c, v) => (c, w) {\n"
+           "    twice = Add (step, step)\n"
+           "    w = Loop (m, \"\", v) <body = inner (j, e, u) => (e, t) { s = Add (u, twice)  t = Add (s, x) }>\n"
+           "  }>\n}");
   give_floats(&f, "x", 2, (float[]){1, 2});
   give_floats(&f, "step", 2, (float[]){10, 20});
   give_int(&f, "n", 3);
@@ -182,9 +182,9 @@ static int64_t allocations_of(fixture *f, int64_t n) {
 
 static void iterations_allocate_nothing(void **state) {
   (void)state;
-  fixture f = open_graph(HEAD
-      "g (int64 n, float[2] x) => (float[2] y) {\n"
-      "  y = Loop (n, \"\", x) <body = b (i, c, v) => (c, w) { a = Relu (v)  w = Softmax (a) }>\n}");
+  fixture f =
+      open_graph(HEAD "g (int64 n, float[2] x) => (float[2] y) {\n"
+                      "  y = Loop (n, \"\", x) <body = b (i, c, v) => (c, w) { a = Relu (v)  w = Softmax (a) }>\n}");
   give_floats(&f, "x", 2, (float[]){1, 2});
   int64_t few = allocations_of(&f, 3);
   assert_int_equal(allocations_of(&f, 300), few);
@@ -198,9 +198,8 @@ static void loop_is_cancelled(void **state) {
   rlx_cancel_set(c, true);
   rlx_run_options o = RLX_RUN_OPTIONS_INIT;
   o.cancel = c;
-  fixture f = open_graph(HEAD
-      "g (float[2] x) => (y) { n = Constant <value_int = 4611686018427387904> ()\n"
-      "  y = Loop (n, \"\", x) <body = b (i, c, v) => (c, v) { }>\n}");
+  fixture f = open_graph(HEAD "g (float[2] x) => (y) { n = Constant <value_int = 4611686018427387904> ()\n"
+                              "  y = Loop (n, \"\", x) <body = b (i, c, v) => (c, v) { }>\n}");
   give_floats(&f, "x", 2, (float[]){1, 2});
   FAILS(rlx_run(f.binding, &o), RLX_CANCELLED, "cancelled");
   close_graph(&f);
@@ -214,7 +213,8 @@ static void loop_keeps_the_limit(void **state) {
   fixture f = {0};
   OK(make(HEAD "g (int64 n, float[64] x) => (y) {\n"
                "  s = Loop (n, \"\") <body = b (i, c) => (c, v) { v = Relu (x) }>\n"
-               "  z = Constant <value_int = 0> ()\n  y = Gather (s, z)\n}", &o, &f));
+               "  z = Constant <value_int = 0> ()\n  y = Gather (s, z)\n}",
+          &o, &f));
   float zeros[64] = {0};
   give_floats(&f, "x", 64, zeros);
   give_int(&f, "n", INT64_C(1) << 40);
@@ -226,9 +226,9 @@ static void loop_keeps_the_limit(void **state) {
 
 static void failures_name_inner_nodes(void **state) {
   (void)state;
-  fixture f = open_graph(HEAD
-      "g (int64 n, float[4] x) => (y) {\n"
-      "  y = Loop (n, \"\", x) <body = b (i, c, v) => (c, w) { [pick] p = Gather (v, i)  w = Add (v, p) }>\n}");
+  fixture f = open_graph(
+      HEAD "g (int64 n, float[4] x) => (y) {\n"
+           "  y = Loop (n, \"\", x) <body = b (i, c, v) => (c, w) { [pick] p = Gather (v, i)  w = Add (v, p) }>\n}");
   give_floats(&f, "x", 4, (float[]){1, 2, 3, 4});
   give_int(&f, "n", 9);
   FAILS(rlx_run(f.binding, NULL), RLX_INVALID, "'pick'");
@@ -241,9 +241,9 @@ static void failures_name_inner_nodes(void **state) {
 /* What the body declares must hold in every iteration. */
 static void declared_dims_hold(void **state) {
   (void)state;
-  fixture f = open_graph(HEAD
-      "g (int64 n, float[1] x) => (y) {\n"
-      "  y = Loop (n, \"\", x) <body = b (int64 i, bool c, float[1] v) => (bool c, float[M] w) { w = Concat <axis = 0> (v, v) }>\n}");
+  fixture f = open_graph(HEAD "g (int64 n, float[1] x) => (y) {\n"
+                              "  y = Loop (n, \"\", x) <body = b (int64 i, bool c, float[1] v) => (bool c, float[M] w) "
+                              "{ w = Concat <axis = 0> (v, v) }>\n}");
   give_floats(&f, "x", 1, (float[]){1});
   give_int(&f, "n", 1);
   OK(rlx_run(f.binding, NULL));
@@ -258,7 +258,8 @@ static void bad_loops_are_refused(void **state) {
   FAILS(make(HEAD "g (int64 n, float[1] x) => (y) { y = Loop (n, \"\", x) <body = b (i, c) => (c) { }> }", NULL, &f),
         RLX_INVALID, "carried");
   FAILS(make(HEAD "g (int64 n, float[1] x) => (y) { y = Loop (n, \"\", x) <body = b (i, c, v) => (c, w) "
-                  "{ w = Cast <to = 7> (v) }> }", NULL, &f),
+                  "{ w = Cast <to = 7> (v) }> }",
+             NULL, &f),
         RLX_INVALID, "starts as float[1] and becomes int64");
 }
 
@@ -267,11 +268,11 @@ static void bad_loops_are_refused(void **state) {
 /* A running sum over the columns of x, from the last; every sum is put before the others. */
 static void scan_axes_and_directions(void **state) {
   (void)state;
-  fixture f = open_graph(HEAD
-      "g (float[2] start, float[2,N] x) => (float[2] y, float[2,N] sums) {\n"
-      "  y, sums = Scan (start, x) <num_scan_inputs = 1, scan_input_axes = [1], scan_input_directions = [1],\n"
-      "    scan_output_axes = [-1], scan_output_directions = [1], body = b (s, v) => (w, o)\n"
-      "    { w = Add (s, v)  o = Identity (w) }>\n}");
+  fixture f = open_graph(
+      HEAD "g (float[2] start, float[2,N] x) => (float[2] y, float[2,N] sums) {\n"
+           "  y, sums = Scan (start, x) <num_scan_inputs = 1, scan_input_axes = [1], scan_input_directions = [1],\n"
+           "    scan_output_axes = [-1], scan_output_directions = [1], body = b (s, v) => (w, o)\n"
+           "    { w = Add (s, v)  o = Identity (w) }>\n}");
   rlx_tensor *x = NULL;
   OK(rlx_tensor_create(RLX_FLOAT, 2, (int64_t[]){2, 3}, &x));
   for (int i = 0; i < 6; i++) ((float *)rlx_tensor_data(x))[i] = (float)(i + 1);
@@ -285,10 +286,12 @@ static void scan_axes_and_directions(void **state) {
 
 static void scan_of_a_batch(void **state) {
   (void)state;
-  fixture f = open_graph("<ir_version: 3, opset_import: [\"\" : 8]>\n"
-      "g (int64[2] lengths, float[2,1] start, float[2,3,1] x) => (float[2,1] y, float[2,3,1] sums) {\n"
-      "  y, sums = Scan (lengths, start, x) <num_scan_inputs = 1, body = b (float[1] s, float[1] v) => (float[1] w, float[1] o)\n"
-      "    { w = Add (s, v)  o = Identity (w) }>\n}");
+  fixture f =
+      open_graph("<ir_version: 3, opset_import: [\"\" : 8]>\n"
+                 "g (int64[2] lengths, float[2,1] start, float[2,3,1] x) => (float[2,1] y, float[2,3,1] sums) {\n"
+                 "  y, sums = Scan (lengths, start, x) <num_scan_inputs = 1, body = b (float[1] s, float[1] v) => "
+                 "(float[1] w, float[1] o)\n"
+                 "    { w = Add (s, v)  o = Identity (w) }>\n}");
   rlx_tensor *x = NULL, *start = NULL, *lengths = NULL;
   OK(rlx_tensor_create(RLX_FLOAT, 3, (int64_t[]){2, 3, 1}, &x));
   for (int i = 0; i < 6; i++) ((float *)rlx_tensor_data(x))[i] = (float)(i + 1);
@@ -308,13 +311,13 @@ static void scan_of_a_batch(void **state) {
 /* ---- sequences ---------------------------------------------------------------------------- */
 
 /* A loop collects n tensors in a sequence. */
-static const char collecting[] = HEAD
-    "g (int64 n, int64 at, float[2] x) => (seq(float[2]) all, float[M] joined, float[K] one) {\n"
-    "  empty = SequenceEmpty ()\n"
-    "  all, last = Loop (n, \"\", empty, x) <body = b (i, c, s, v) => (c, t, w)\n"
-    "    { t = SequenceInsert (s, v)  w = Add (v, v) }>\n"
-    "  joined = ConcatFromSequence <axis = 0> (all)\n"
-    "  one = SequenceAt (all, at)\n}";
+static const char collecting[] =
+    HEAD "g (int64 n, int64 at, float[2] x) => (seq(float[2]) all, float[M] joined, float[K] one) {\n"
+         "  empty = SequenceEmpty ()\n"
+         "  all, last = Loop (n, \"\", empty, x) <body = b (i, c, s, v) => (c, t, w)\n"
+         "    { t = SequenceInsert (s, v)  w = Add (v, v) }>\n"
+         "  joined = ConcatFromSequence <axis = 0> (all)\n"
+         "  one = SequenceAt (all, at)\n}";
 
 static void loop_carries_a_sequence(void **state) {
   (void)state;
@@ -356,9 +359,10 @@ static void sequences_count_against_the_limit(void **state) {
 
 static void sequences_in_and_out(void **state) {
   (void)state;
-  fixture f = open_graph(HEAD "g (seq(float) s, bool c) => (seq(float) r, int64 n) {\n"
-                              "  r = If (c) <then_branch = t () => (a) { a = SequenceErase (s) }, else_branch = e () => (s) { }>\n"
-                              "  n = SequenceLength (r)\n}");
+  fixture f = open_graph(
+      HEAD "g (seq(float) s, bool c) => (seq(float) r, int64 n) {\n"
+           "  r = If (c) <then_branch = t () => (a) { a = SequenceErase (s) }, else_branch = e () => (s) { }>\n"
+           "  n = SequenceLength (r)\n}");
   rlx_tensor *items[2] = {NULL}, *s = NULL, *wrong = NULL, *n = NULL;
   for (int i = 0; i < 2; i++) OK(rlx_tensor_create(RLX_FLOAT, 1, (int64_t[]){i}, &items[i]));
   OK(rlx_sequence_create(RLX_FLOAT, items, 2, &s));
@@ -382,8 +386,10 @@ static void sequences_in_and_out(void **state) {
 static void branches_must_agree(void **state) {
   (void)state;
   fixture f = {0};
-  FAILS(make(HEAD "g (float[1] x, bool c) => (r) {\n"
-                  "  r = If (c) <then_branch = t () => (a) { a = SequenceConstruct (x) }, else_branch = e () => (x) { }>\n}", NULL, &f),
+  FAILS(make(HEAD
+             "g (float[1] x, bool c) => (r) {\n"
+             "  r = If (c) <then_branch = t () => (a) { a = SequenceConstruct (x) }, else_branch = e () => (x) { }>\n}",
+             NULL, &f),
         RLX_INVALID, "in one branch");
 }
 

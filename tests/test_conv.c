@@ -1,5 +1,5 @@
-/* test_conv.c — the convolution kernel "strips" and the reduction kernel "lines" against the evaluation of their ops, on
- * seeded random shapes. */
+/* test_conv.c — the convolution kernel "strips" and the reduction kernel "lines" against the evaluation of their ops,
+ * on seeded random shapes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,7 +57,10 @@ static void random_conv(random_state *r, uint64_t seed) {
                       RLX_ATTR_F("activation_alpha", 0.25f)};
   rlx_graph *g = NULL;
   rlx_node *n = kernel_node(fused ? "rlx.conv" : "onnx.Conv", types, sum ? 4 : bias ? 3 : 2, attrs, fused ? 6 : 4, &g);
-  kernel_check c = {.kernel = "strips", .seed = seed, .constants = 2, .threads = (int)random_int(r, 1, 2),
+  kernel_check c = {.kernel = "strips",
+                    .seed = seed,
+                    .constants = 2,
+                    .threads = (int)random_int(r, 1, 2),
                     .in_place = random_int(r, 0, 1)};
   check(g, n, &c, 2e-5);
 }

@@ -32,25 +32,32 @@ static void add_weight(text *t, const char *name, int which, bool last) {
 /* One attention block of a decoder, as an exporter writes it: shapes come from Shape, Gather, Concat. */
 static char *decoder(void) {
   text t = {0};
-  text_printf(&t, "<ir_version: 8, opset_import: [\"\" : 17]>\n"
-                  "decode (float[1,1,%d] x, float[1,%d,P,%d] past_k, float[1,%d,P,%d] past_v)\n"
-                  " => (float[1,1,%d] y, float[1,%d,T,%d] k, float[1,%d,T,%d] v) <\n",
+  text_printf(&t,
+              "<ir_version: 8, opset_import: [\"\" : 17]>\n"
+              "decode (float[1,1,%d] x, float[1,%d,P,%d] past_k, float[1,%d,P,%d] past_v)\n"
+              " => (float[1,1,%d] y, float[1,%d,T,%d] k, float[1,%d,T,%d] v) <\n",
               MODEL, HEADS, WIDTH, HEADS, WIDTH, MODEL, HEADS, WIDTH, HEADS, WIDTH);
   add_weight(&t, "wq", 0, false);
   add_weight(&t, "wk", 1, false);
   add_weight(&t, "wv", 2, false);
   add_weight(&t, "wo", 3, true);
-  text_printf(&t, "> {\n s = Shape(x)\n i0 = Constant<value_ints = [0]>()\n i1 = Constant<value_ints = [1]>()\n"
-                  " b = Gather(s, i0)\n n = Gather(s, i1)\n h = Constant<value_ints = [%d]>()\n d = Constant<value_ints = [%d]>()\n"
-                  " split = Concat<axis = 0>(b, n, h, d)\n",
-              HEADS, WIDTH);
+  text_printf(
+      &t,
+      "> {\n s = Shape(x)\n i0 = Constant<value_ints = [0]>()\n i1 = Constant<value_ints = [1]>()\n"
+      " b = Gather(s, i0)\n n = Gather(s, i1)\n h = Constant<value_ints = [%d]>()\n d = Constant<value_ints = [%d]>()\n"
+      " split = Concat<axis = 0>(b, n, h, d)\n",
+      HEADS, WIDTH);
   for (const char *p = "qkv"; *p; p++)
-    text_printf(&t, " %c0 = MatMul(x, w%c)\n %c1 = Reshape(%c0, split)\n %c2 = Transpose<perm = [0,2,1,3]>(%c1)\n", *p, *p, *p, *p, *p, *p);
-  text_printf(&t, " k = Concat<axis = 2>(past_k, k2)\n v = Concat<axis = 2>(past_v, v2)\n"
-                  " kt = Transpose<perm = [0,1,3,2]>(k)\n a0 = MatMul(q2, kt)\n scale = Constant<value_float = %.9g>()\n a1 = Mul(a0, scale)\n"
-                  " a = Softmax<axis = -1>(a1)\n c0 = MatMul(a, v)\n c1 = Transpose<perm = [0,2,1,3]>(c0)\n back = Shape(x)\n"
-                  " c2 = Reshape(c1, back)\n y = MatMul(c2, wo)\n}\n",
-              1 / sqrt((double)WIDTH));
+    text_printf(&t, " %c0 = MatMul(x, w%c)\n %c1 = Reshape(%c0, split)\n %c2 = Transpose<perm = [0,2,1,3]>(%c1)\n", *p,
+                *p, *p, *p, *p, *p);
+  text_printf(
+      &t,
+      " k = Concat<axis = 2>(past_k, k2)\n v = Concat<axis = 2>(past_v, v2)\n"
+      " kt = Transpose<perm = [0,1,3,2]>(k)\n a0 = MatMul(q2, kt)\n scale = Constant<value_float = %.9g>()\n a1 = "
+      "Mul(a0, scale)\n"
+      " a = Softmax<axis = -1>(a1)\n c0 = MatMul(a, v)\n c1 = Transpose<perm = [0,2,1,3]>(c0)\n back = Shape(x)\n"
+      " c2 = Reshape(c1, back)\n y = MatMul(c2, wo)\n}\n",
+      1 / sqrt((double)WIDTH));
   return text_take(&t);
 }
 
@@ -95,7 +102,8 @@ static void check_step(rlx_binding *b, const float *expected) {
   OK(rlx_binding_get(b, "y", &y));
   const float *got = rlx_tensor_data(y);
   for (int i = 0; i < MODEL; i++)
-    if (fabsf(got[i] - expected[i]) > 1e-4f) fail_msg("element %d is %g, should be %g", i, (double)got[i], (double)expected[i]);
+    if (fabsf(got[i] - expected[i]) > 1e-4f)
+      fail_msg("element %d is %g, should be %g", i, (double)got[i], (double)expected[i]);
   rlx_tensor_destroy(y);
 }
 
@@ -134,7 +142,8 @@ static void growing_cache(void **state) {
   assert_int_equal(stats.builds, 1);
   assert_int_equal(stats.binds, STEPS);
   print_message("%lld steps a run, bind %.0f ns a step of it, prepare %.0f ns\n", (long long)stats.steps,
-                (double)stats.bind_ns / STEPS / (double)stats.steps, (double)stats.prepare_ns / STEPS / (double)stats.steps);
+                (double)stats.bind_ns / STEPS / (double)stats.steps,
+                (double)stats.prepare_ns / STEPS / (double)stats.steps);
   rlx_tensor_destroy(k);
   rlx_tensor_destroy(v);
   rlx_binding_destroy(b);

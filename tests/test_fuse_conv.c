@@ -49,8 +49,9 @@ static void test_batchnorm(void **unused) {
   (void)unused;
   check(GRAPH("float[2,3,5,6] x", "float[...] y", CONV("a", "x") " y = BatchNormalization (a, s, b, s, v)\n"), 1, 0, 0);
   check(GRAPH("float[2,3,5,6] x", "float[...] y",
-              CONV("a", "x") " c = BatchNormalization <epsilon = 0.1> (a, s, b, s, v)\n d = Mul (p, c)\n e = Add (d, two)\n"
-                             " y = Relu (e)\n"),
+              CONV("a",
+                   "x") " c = BatchNormalization <epsilon = 0.1> (a, s, b, s, v)\n d = Mul (p, c)\n e = Add (d, two)\n"
+                        " y = Relu (e)\n"),
         0, 1, 0);
   check(GRAPH("float[2,3,5,6] x", "float[...] y",
               " a = Conv (x, w)\n c = Add (a, p)\n y = BatchNormalization (c, s, b, s, v)\n"),
@@ -73,23 +74,23 @@ static void test_activations(void **unused) {
   };
   for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
     char source[4096];
-    snprintf(source, sizeof source, "%s%s}", HEAD "g (float[2,3,5,6] x) => (float[...] y) <" CONSTANTS "> {\n" MAKE_WEIGHTS CONV("a", "x"),
-             bodies[i]);
+    snprintf(source, sizeof source, "%s%s}",
+             HEAD "g (float[2,3,5,6] x) => (float[...] y) <" CONSTANTS "> {\n" MAKE_WEIGHTS CONV("a", "x"), bodies[i]);
     check(source, 0, 1, 0);
   }
 }
 
 static void test_sum(void **unused) {
   (void)unused;
-  check(GRAPH("float[2,3,5,6] x, float[2,4,5,6] z", "float[...] y", CONV("a", "x") " c = Add (z, a)\n y = Relu (c)\n"), 0,
-        1, 0);
+  check(GRAPH("float[2,3,5,6] x, float[2,4,5,6] z", "float[...] y", CONV("a", "x") " c = Add (z, a)\n y = Relu (c)\n"),
+        0, 1, 0);
   /* Two convolutions: the later one takes the sum. */
-  check(GRAPH("float[2,3,5,6] x", "float[...] y", CONV("a", "x") CONV("c", "x") " d = Add (c, a)\n y = Relu (d)\n"), 1, 1,
-        0);
+  check(GRAPH("float[2,3,5,6] x", "float[...] y", CONV("a", "x") CONV("c", "x") " d = Add (c, a)\n y = Relu (d)\n"), 1,
+        1, 0);
   /* A batch that is not known is the same where it comes from one input. */
   check(GRAPH("float[N,3,5,6] x", "float[...] y", CONV("a", "x") CONV("c", "x") " y = Add (c, a)\n"), 1, 1, 0);
-  check(GRAPH("float[N,3,H,W] x", "float[...] y", CONV("a", "x") CONV("c", "x") " d = Relu (c)\n y = Add (a, d)\n"), 1, 1,
-        1);
+  check(GRAPH("float[N,3,H,W] x", "float[...] y", CONV("a", "x") CONV("c", "x") " d = Relu (c)\n y = Add (a, d)\n"), 1,
+        1, 1);
   check(GRAPH("float[N,3,H,W] x", "float[...] y",
               CONV("a", "x") " c = Conv <strides = [1, 2], pads = [1, 1, 1, 1]> (x, w, b)\n y = Add (a, c)\n"),
         2, 0, 1);
@@ -103,11 +104,13 @@ static void test_left_alone(void **unused) {
   (void)unused;
   /* Somebody else wants the inner value. */
   check(GRAPH("float[2,3,5,6] x", "float[...] y, float[...] a", CONV("a", "x") " y = Relu (a)\n"), 1, 0, 1);
-  check(GRAPH("float[2,3,5,6] x", "float[...] y, float[...] z", CONV("a", "x") " y = Relu (a)\n z = Abs (a)\n"), 1, 0, 2);
-  check(GRAPH("float[2,3,5,6] x, bool q", "float[...] y",
-              CONV("a", "x") " c = Relu (a)\n d = If (q) <then_branch = t () => (r) { r = Neg (a) }, else_branch = e () "
-                             "=> (r) { r = Abs (a) }>\n y = Add (c, d)\n"),
-        1, 0, 3);
+  check(GRAPH("float[2,3,5,6] x", "float[...] y, float[...] z", CONV("a", "x") " y = Relu (a)\n z = Abs (a)\n"), 1, 0,
+        2);
+  check(
+      GRAPH("float[2,3,5,6] x, bool q", "float[...] y",
+            CONV("a", "x") " c = Relu (a)\n d = If (q) <then_branch = t () => (r) { r = Neg (a) }, else_branch = e () "
+                           "=> (r) { r = Abs (a) }>\n y = Add (c, d)\n"),
+      1, 0, 3);
   /* Bounds known only at run time. */
   check(GRAPH("float[2,3,5,6] x, float low", "float[...] y", CONV("a", "x") " y = Clip (a, low)\n"), 1, 0, 1);
 }

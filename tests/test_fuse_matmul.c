@@ -51,15 +51,19 @@ static void test_gemm(void **unused) {
 
 static void test_gelu(void **unused) {
   (void)unused;
-  check(GRAPH("float[2,3,4] x, float[4,5] w",
-              " a = MatMul (x, w)\n c = Add (a, b)\n d = Div (c, root)\n e = Erf (d)\n f = Add (e, one)\n h = Mul (c, f)\n"
-              " y = Mul (h, half)\n"),
-        1, 0);
+  check(
+      GRAPH(
+          "float[2,3,4] x, float[4,5] w",
+          " a = MatMul (x, w)\n c = Add (a, b)\n d = Div (c, root)\n e = Erf (d)\n f = Add (e, one)\n h = Mul (c, f)\n"
+          " y = Mul (h, half)\n"),
+      1, 0);
   /* Almost gelu. */
-  check(GRAPH("float[2,3,4] x, float[4,5] w",
-              " a = MatMul (x, w)\n c = Add (a, b)\n d = Div (c, root)\n e = Erf (d)\n f = Add (e, half)\n h = Mul (c, f)\n"
-              " y = Mul (h, half)\n"),
-        1, 5);
+  check(
+      GRAPH(
+          "float[2,3,4] x, float[4,5] w",
+          " a = MatMul (x, w)\n c = Add (a, b)\n d = Div (c, root)\n e = Erf (d)\n f = Add (e, half)\n h = Mul (c, f)\n"
+          " y = Mul (h, half)\n"),
+      1, 5);
 }
 
 int main(void) {

@@ -62,16 +62,28 @@ static void like_blocks(const rlx_node *n, rlx_layouts *l) {
 static const rlx_port ports[] = {{"x", "T", RLX_SET(RLX_FLOAT), 0, 0}, {0}};
 static const rlx_attr_def attrs[] = {
     {.name = "maps", .kind = RLX_ATTR_INT, .flags = RLX_REQUIRED, .offset = offsetof(mix_params, maps)}, {0}};
-static const rlx_op mix_op = {.struct_size = sizeof(rlx_op), .name = "test.mix", .inputs = ports, .outputs = ports,
-                              .attrs = attrs, .params_size = sizeof(mix_params), .traits = RLX_PURE,
-                              .infer = infer_mix, .eval = mix};
+static const rlx_op mix_op = {.struct_size = sizeof(rlx_op),
+                              .name = "test.mix",
+                              .inputs = ports,
+                              .outputs = ports,
+                              .attrs = attrs,
+                              .params_size = sizeof(mix_params),
+                              .traits = RLX_PURE,
+                              .infer = infer_mix,
+                              .eval = mix};
 static const rlx_cpu_kernel mix_kernel = {.struct_size = sizeof(rlx_cpu_kernel),
                                           .head = {.op = "test.mix", .name = "blocks", .layouts = like_blocks},
                                           .run = mix};
 /* The same without a wish. */
-static const rlx_op plain_op = {.struct_size = sizeof(rlx_op), .name = "test.plain", .inputs = ports, .outputs = ports,
-                                .attrs = attrs, .params_size = sizeof(mix_params), .traits = RLX_PURE,
-                                .infer = infer_mix, .eval = mix};
+static const rlx_op plain_op = {.struct_size = sizeof(rlx_op),
+                                .name = "test.plain",
+                                .inputs = ports,
+                                .outputs = ports,
+                                .attrs = attrs,
+                                .params_size = sizeof(mix_params),
+                                .traits = RLX_PURE,
+                                .infer = infer_mix,
+                                .eval = mix};
 
 /* ---- cases -------------------------------------------------------------------------------- */
 
@@ -88,8 +100,7 @@ static void check(const char *source, int reorders, uint32_t layout, int64_t ext
     }
     if (strcmp(n->op_name, "test.plain") == 0) assert_int_equal(n->inputs[0]->layout, LAYOUT_ROW_MAJOR);
   }
-  for (size_t i = 0; i < g->outputs.count; i++)
-    assert_int_equal(g->outputs.data[i].value->layout, LAYOUT_ROW_MAJOR);
+  for (size_t i = 0; i < g->outputs.count; i++) assert_int_equal(g->outputs.data[i].value->layout, LAYOUT_ROW_MAJOR);
   pipeline_free(g);
   assert_true(pipeline_difference(source, "layout", extent) == 0);
 }
@@ -185,8 +196,8 @@ int main(void) {
     return 1;
   }
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_chain),        cmocka_unit_test(test_agreement),    cmocka_unit_test(test_shared),
-      cmocka_unit_test(test_broadcast),    cmocka_unit_test(test_unknown_dims), cmocka_unit_test(test_subgraph),
+      cmocka_unit_test(test_chain),         cmocka_unit_test(test_agreement),    cmocka_unit_test(test_shared),
+      cmocka_unit_test(test_broadcast),     cmocka_unit_test(test_unknown_dims), cmocka_unit_test(test_subgraph),
       cmocka_unit_test(test_nothing_to_do), cmocka_unit_test(test_concat),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,7 +34,9 @@ static void check(rlx_graph *g, const rlx_node *n, kernel_check c, bool may_refu
 }
 
 static kernel_check random_options(random_state *r, uint64_t seed) {
-  return (kernel_check){.seed = seed, .constants = random_int(r, 0, 1) ? 2 : 0, .threads = (int)random_int(r, 1, 2),
+  return (kernel_check){.seed = seed,
+                        .constants = random_int(r, 0, 1) ? 2 : 0,
+                        .threads = (int)random_int(r, 1, 2),
                         .in_place = random_int(r, 0, 1)};
 }
 

@@ -46,8 +46,10 @@ typedef struct conv_case {
 
 static void random_conv(random_state *r, conv_case *c) {
   static const char *const activations[] = {"", "Relu", "Clip", "LeakyRelu", "Sigmoid", "Tanh", "Swish", "HardSwish"};
-  *c = (conv_case){.spatial = (int)random_int(r, 1, 3), .batch = random_int(r, 1, 2),
-                   .group = random_int(r, 0, 2) ? 1 : random_int(r, 2, 3), .layout = layouts[random_int(r, 0, 3)]};
+  *c = (conv_case){.spatial = (int)random_int(r, 1, 3),
+                   .batch = random_int(r, 1, 2),
+                   .group = random_int(r, 0, 2) ? 1 : random_int(r, 2, 3),
+                   .layout = layouts[random_int(r, 0, 3)]};
   int64_t block = layout_block(c->layout, 1);
   c->in = block * random_int(r, 1, block > 1 ? 2 : 20);
   c->out = block * random_int(r, 1, block > 1 ? 2 : 20);
@@ -72,8 +74,7 @@ static int conv_attrs(const conv_case *c, rlx_attr *a) {
   a[1] = (rlx_attr){.name = "dilations", .kind = RLX_ATTR_INTS, .ints = c->dilations, .count = spatial};
   a[2] = (rlx_attr){.name = "pads", .kind = RLX_ATTR_INTS, .ints = c->pads, .count = 2 * spatial};
   a[3] = (rlx_attr)RLX_ATTR_I("group", c->group);
-  a[4] = (rlx_attr){.name = "activation", .kind = RLX_ATTR_STRING,
-                    .s = {c->activation, strlen(c->activation)}};
+  a[4] = (rlx_attr){.name = "activation", .kind = RLX_ATTR_STRING, .s = {c->activation, strlen(c->activation)}};
   a[5] = (rlx_attr)RLX_ATTR_F("activation_alpha", strcmp(c->activation, "Clip") == 0 ? -0.5f : 1.25f);
   a[6] = (rlx_attr)RLX_ATTR_F("activation_beta", 2);
   return 7;
@@ -108,7 +109,9 @@ static void test_conv(void **unused) {
   for (uint64_t i = 0; i < 400; i++) {
     conv_case c;
     random_conv(&r, &c);
-    kernel_check options = {.seed = i, .constants = random_int(&r, 0, 1) ? 2 : 0, .threads = (int)random_int(&r, 1, 2),
+    kernel_check options = {.seed = i,
+                            .constants = random_int(&r, 0, 1) ? 2 : 0,
+                            .threads = (int)random_int(&r, 1, 2),
                             .in_place = random_int(&r, 0, 1)};
     check_conv(&c, i % 2, options);
   }
@@ -118,12 +121,23 @@ static void test_conv(void **unused) {
  * constant. */
 static void test_conv_3x3(void **unused) {
   (void)unused;
-  static const int64_t shapes[][3] = {{32, 64, 14}, {64, 128, 28}, {16, 16, 9}, {128, 32, 7},
-                                      {64, 64, 40}, {48, 80, 20}, {256, 256, 14}};
+  static const int64_t shapes[][3] = {{32, 64, 14}, {64, 128, 28}, {16, 16, 9},   {128, 32, 7},
+                                      {64, 64, 40}, {48, 80, 20},  {256, 256, 14}};
   for (uint64_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-    conv_case c = {.spatial = 2, .batch = 1, .group = 1, .in = shapes[i][0], .out = shapes[i][1],
-                   .size = {shapes[i][2], shapes[i][2]}, .kernel = {3, 3}, .strides = {1, 1}, .dilations = {1, 1},
-                   .pads = {1, 1, 1, 1}, .bias = true, .sum = i % 2, .activation = "Relu", .layout = LAYOUT_BLOCK16};
+    conv_case c = {.spatial = 2,
+                   .batch = 1,
+                   .group = 1,
+                   .in = shapes[i][0],
+                   .out = shapes[i][1],
+                   .size = {shapes[i][2], shapes[i][2]},
+                   .kernel = {3, 3},
+                   .strides = {1, 1},
+                   .dilations = {1, 1},
+                   .pads = {1, 1, 1, 1},
+                   .bias = true,
+                   .sum = i % 2,
+                   .activation = "Relu",
+                   .layout = LAYOUT_BLOCK16};
     check_conv(&c, true, (kernel_check){.seed = i, .constants = 2, .threads = 1 + (int)i % 2, .in_place = true});
   }
 }
@@ -229,11 +243,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_reorder),
 #ifdef RLX_HAVE_ONEDNN
-      cmocka_unit_test(test_conv),
-      cmocka_unit_test(test_conv_3x3),
-      cmocka_unit_test(test_pool),
-      cmocka_unit_test(test_lrn),
-      cmocka_unit_test(test_layernorm),
+      cmocka_unit_test(test_conv),    cmocka_unit_test(test_conv_3x3),  cmocka_unit_test(test_pool),
+      cmocka_unit_test(test_lrn),     cmocka_unit_test(test_layernorm),
 #endif
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

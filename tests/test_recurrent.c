@@ -1,6 +1,6 @@
 /* test_recurrent.c — the kernels of LSTM, GRU and RNN against their evaluation, on seeded random layers. */
-#include <rlx/extend.h>
 #include <math.h>
+#include <rlx/extend.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -26,8 +26,8 @@ typedef struct layer {
   recurrent_kind kind;
   int64_t steps, batch, input, hidden;
   const char *direction;
-  bool constant;        /* W, R and B are */
-  uint32_t left_out;    /* bit i: operand i */
+  bool constant;     /* W, R and B are */
+  uint32_t left_out; /* bit i: operand i */
   rlx_attr attrs[8];
   int attr_count;
   rlx_string functions[6];
@@ -54,7 +54,8 @@ static void random_operands(random_state *r, layer *l) {
   l->operands[2] = random_tensor(r, 3, (int64_t[]){d, g * n, n}, 2 * scale);
   l->operands[3] = random_tensor(r, 2, (int64_t[]){d, 2 * g * n}, 1);
   OK(rlx_tensor_create(RLX_INT32, 1, &l->batch, &l->operands[4]));
-  for (int64_t i = 0; i < l->batch; i++) ((int32_t *)rlx_tensor_data(l->operands[4]))[i] = (int32_t)random_int(r, 0, l->steps);
+  for (int64_t i = 0; i < l->batch; i++)
+    ((int32_t *)rlx_tensor_data(l->operands[4]))[i] = (int32_t)random_int(r, 0, l->steps);
   l->operands[5] = random_tensor(r, 3, state, 1);
   if (l->kind == RECURRENT_LSTM) {
     l->operands[6] = random_tensor(r, 3, state, 1);
@@ -68,8 +69,8 @@ static void random_operands(random_state *r, layer *l) {
 }
 
 static void random_functions(random_state *r, layer *l) {
-  static const char *const known[] = {"Tanh",   "Sigmoid",    "Relu",        "Affine", "LeakyRelu", "ThresholdedRelu",
-                                      "ScaledTanh", "HardSigmoid", "Elu", "Softsign",  "Softplus"};
+  static const char *const known[] = {"Tanh",       "Sigmoid",     "Relu", "Affine",   "LeakyRelu", "ThresholdedRelu",
+                                      "ScaledTanh", "HardSigmoid", "Elu",  "Softsign", "Softplus"};
   size_t count = 2 * (size_t)recurrent_functions(l->kind);
   for (size_t i = 0; i < count; i++) {
     const char *name = known[random_int(r, 0, 10)];
@@ -110,9 +111,13 @@ static rlx_graph *build(const layer *l) {
     bool constant = l->constant && i >= RECURRENT_W && i <= RECURRENT_B;
     values[i] = constant ? rlx_graph_constant(g, names[i], t) : rlx_graph_input(g, names[i], &type);
   }
-  rlx_node_desc desc = {.struct_size = sizeof desc, .op = ops[l->kind], .inputs = values,
-                        .input_count = l->kind == RECURRENT_LSTM ? 8 : 6, .attrs = l->attrs,
-                        .attr_count = l->attr_count, .output_count = outputs};
+  rlx_node_desc desc = {.struct_size = sizeof desc,
+                        .op = ops[l->kind],
+                        .inputs = values,
+                        .input_count = l->kind == RECURRENT_LSTM ? 8 : 6,
+                        .attrs = l->attrs,
+                        .attr_count = l->attr_count,
+                        .output_count = outputs};
   rlx_node *n = rlx_graph_node(g, &desc);
   for (int i = 0; i < outputs && n; i++) rlx_graph_output(g, rlx_node_output(n, i), results[i]);
   OK(rlx_graph_finish(g));
@@ -176,9 +181,13 @@ static void random_layers(void **state) {
   (void)state;
   random_state r = {5};
   for (int i = 0; i < 300; i++) {
-    layer l = {.kind = (recurrent_kind)random_int(&r, 0, 2), .steps = random_int(&r, 0, 7), .batch = random_int(&r, 0, 9),
-               .input = random_int(&r, 0, 40), .hidden = random_int(&r, i ? 1 : 0, 70),
-               .constant = random_int(&r, 0, 1) == 0, .left_out = (uint32_t)random_int(&r, 0, 255)};
+    layer l = {.kind = (recurrent_kind)random_int(&r, 0, 2),
+               .steps = random_int(&r, 0, 7),
+               .batch = random_int(&r, 0, 9),
+               .input = random_int(&r, 0, 40),
+               .hidden = random_int(&r, i ? 1 : 0, 70),
+               .constant = random_int(&r, 0, 1) == 0,
+               .left_out = (uint32_t)random_int(&r, 0, 255)};
     random_attrs(&r, &l, true);
     random_operands(&r, &l);
     check(&l, (int)random_int(&r, 1, 3), 1e-5);
@@ -189,12 +198,18 @@ static void random_layers(void **state) {
  * grow without bound. */
 static void large_layers(void **state) {
   (void)state;
-  static const int64_t shapes[][4] = {{3, 1, 300, 256}, {150, 2, 16, 33}, {5, 24, 64, 128}, {2, 9, 257, 250}, {1, 200, 8, 64}};
+  static const int64_t shapes[][4] = {
+      {3, 1, 300, 256}, {150, 2, 16, 33}, {5, 24, 64, 128}, {2, 9, 257, 250}, {1, 200, 8, 64}};
   random_state r = {9};
   for (int i = 0; i < 15; i++) {
     const int64_t *s = shapes[i / 3];
-    layer l = {.kind = (recurrent_kind)(i % 3), .steps = s[0], .batch = s[1], .input = s[2], .hidden = s[3],
-               .constant = i % 2 == 0, .left_out = i % 4 == 0 ? 1u << RECURRENT_LENGTHS : 0};
+    layer l = {.kind = (recurrent_kind)(i % 3),
+               .steps = s[0],
+               .batch = s[1],
+               .input = s[2],
+               .hidden = s[3],
+               .constant = i % 2 == 0,
+               .left_out = i % 4 == 0 ? 1u << RECURRENT_LENGTHS : 0};
     random_attrs(&r, &l, false);
     random_operands(&r, &l);
     check(&l, 1 + i % 4, 2e-5);
@@ -263,8 +278,15 @@ static void check_product(const recurrent_table *table, random_state *r) {
     int64_t row = i / width / depth * width + i % width, k = i / width % depth;
     packed[i] = row < columns ? matrix[row][k] : 0;
   }
-  table->product(&(recurrent_product){.packed = packed, .depth = depth, .columns = columns, .x = rows, .rows = count,
-                                      .y = y[0], .y_stride = MOST, .start = add ? NULL : start}, 0, panels);
+  table->product(&(recurrent_product){.packed = packed,
+                                      .depth = depth,
+                                      .columns = columns,
+                                      .x = rows,
+                                      .rows = count,
+                                      .y = y[0],
+                                      .y_stride = MOST,
+                                      .start = add ? NULL : start},
+                 0, panels);
   for (int64_t i = 0; i < count; i++) {
     for (int64_t j = 0; j < columns; j++) {
       double sum = add ? 9 : (double)start[j];
@@ -284,7 +306,8 @@ static void check_activations(const recurrent_table *table, random_state *r) {
       table->activate(&f, clipped ? 1.5f : 0, y, 61);
       for (int i = 0; i < 61; i++) {
         double want = activation_apply(&f, clipped ? fmin(fmax((double)x[i], -1.5), 1.5) : (double)x[i]);
-        if (fabs(want - (double)y[i]) > 1e-6) fail_msg("function %d of %g: %g, not %g", kind, (double)x[i], (double)y[i], want);
+        if (fabs(want - (double)y[i]) > 1e-6)
+          fail_msg("function %d of %g: %g, not %g", kind, (double)x[i], (double)y[i], want);
       }
     }
   }

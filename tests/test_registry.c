@@ -39,7 +39,8 @@ static rlx_status mark_3(rlx_ctx *ctx) { return mark(ctx, 3); }
 static const rlx_port in[] = {{"X", "T", RLX_SET_FLOATS, 0, 0}, {0}}, out[] = {{"Y", "T", 0, 0, 0}, {0}};
 
 static rlx_op an_op(const char *name, int version) {
-  return (rlx_op){.struct_size = sizeof(rlx_op), .name = name, .version = version, .inputs = in, .outputs = out, .eval = mark_1};
+  return (rlx_op){
+      .struct_size = sizeof(rlx_op), .name = name, .version = version, .inputs = in, .outputs = out, .eval = mark_1};
 }
 
 static rlx_cpu_kernel a_kernel(const char *op, const char *name, rlx_status (*run)(rlx_ctx *)) {
@@ -72,7 +73,8 @@ static void malformed_records(void **state) {
   op.params_size = 12;
   FAILS(rlx_register_op(r, &op, 0, NULL), RLX_INVALID, "attribute 'a' at offset 8");
   op.params_size = 32;
-  op.attrs = (const rlx_attr_def[]){{.name = "a", .kind = RLX_ATTR_INT, .offset = 8}, {.name = "a", .kind = RLX_ATTR_INT, .offset = 16}, {0}};
+  op.attrs = (const rlx_attr_def[]){
+      {.name = "a", .kind = RLX_ATTR_INT, .offset = 8}, {.name = "a", .kind = RLX_ATTR_INT, .offset = 16}, {0}};
   FAILS(rlx_register_op(r, &op, 0, NULL), RLX_INVALID, "'a' twice");
   op = an_op("reg.op", 1);
   op.inputs = (const rlx_port[]){{"A", NULL, 0, RLX_VARIADIC, 0}, {"B", NULL, 0, 0, 0}, {0}};
@@ -256,7 +258,12 @@ static void attributes(void **state) {
   rlx_op op = an_op("attr.op", 1);
   op.params_size = sizeof(params);
   op.attrs = (const rlx_attr_def[]){
-      {.name = "axis", .kind = RLX_ATTR_INT, .flags = RLX_REQUIRED | RLX_RANGED, .offset = offsetof(params, axis), .min = 0, .max = 3},
+      {.name = "axis",
+       .kind = RLX_ATTR_INT,
+       .flags = RLX_REQUIRED | RLX_RANGED,
+       .offset = offsetof(params, axis),
+       .min = 0,
+       .max = 3},
       {.name = "alpha", .kind = RLX_ATTR_FLOAT, .offset = offsetof(params, alpha), .default_float = 0.5f},
       {0}};
   OK(rlx_register_op(r, &op, 0, NULL));
@@ -288,10 +295,14 @@ static void packages(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(malformed_records),     cmocka_unit_test(records_of_other_tiers),
-      cmocka_unit_test(duplicates_and_replacing), cmocka_unit_test(the_total_order),
-      cmocka_unit_test(users_kernel_for_a_builtin), cmocka_unit_test(versions),
-      cmocka_unit_test(sessions_keep_their_records), cmocka_unit_test(attributes),
+      cmocka_unit_test(malformed_records),
+      cmocka_unit_test(records_of_other_tiers),
+      cmocka_unit_test(duplicates_and_replacing),
+      cmocka_unit_test(the_total_order),
+      cmocka_unit_test(users_kernel_for_a_builtin),
+      cmocka_unit_test(versions),
+      cmocka_unit_test(sessions_keep_their_records),
+      cmocka_unit_test(attributes),
       cmocka_unit_test(packages),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,7 +51,8 @@ static void normalisations(void **state) {
   (void)state;
   for (int i = 0; i < LENGTHS; i++)
     for (int with_bias = 0; with_bias < 2; with_bias++) {
-      rlx_type types[3] = {kernel_type(2, (int64_t[]){9, lengths[i]}), kernel_type(1, &lengths[i]), kernel_type(1, &lengths[i])};
+      rlx_type types[3] = {kernel_type(2, (int64_t[]){9, lengths[i]}), kernel_type(1, &lengths[i]),
+                           kernel_type(1, &lengths[i])};
       check("onnx.LayerNormalization", types, 2 + with_bias, NULL, 0);
       if (!with_bias) check("onnx.RMSNormalization", types, 2, NULL, 0);
     }
@@ -80,6 +81,7 @@ static void not_numbers(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(softmax), cmocka_unit_test(softmax_down_columns), cmocka_unit_test(normalisations), cmocka_unit_test(not_numbers)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(softmax), cmocka_unit_test(softmax_down_columns),
+                                     cmocka_unit_test(normalisations), cmocka_unit_test(not_numbers)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

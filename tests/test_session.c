@@ -1,9 +1,9 @@
 /* test_session.c — sessions, bindings, runs: the API's promises. */
 #include <rlx/extend.h>
-#include <stdarg.h>
-#include <stdlib.h>
 #include <setjmp.h>
+#include <stdarg.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -138,8 +138,18 @@ static const rlx_op test_ops[] = {
     {.struct_size = sizeof(rlx_op), .name = "test.failing", FLOAT_IN, FLOAT_OUT, .eval = failing_eval},
     {.struct_size = sizeof(rlx_op), .name = "test.worker", FLOAT_IN, FLOAT_OUT, .eval = worker_eval},
     {.struct_size = sizeof(rlx_op), .name = "test.no_kernel", FLOAT_IN, FLOAT_OUT},
-    {.struct_size = sizeof(rlx_op), .name = "test.silent", FLOAT_IN, FLOAT_OUT, .infer = positive_infer, .eval = silent_eval},
-    {.struct_size = sizeof(rlx_op), .name = "test.positive", FLOAT_IN, FLOAT_OUT, .infer = positive_infer, .eval = positive_eval},
+    {.struct_size = sizeof(rlx_op),
+     .name = "test.silent",
+     FLOAT_IN,
+     FLOAT_OUT,
+     .infer = positive_infer,
+     .eval = silent_eval},
+    {.struct_size = sizeof(rlx_op),
+     .name = "test.positive",
+     FLOAT_IN,
+     FLOAT_OUT,
+     .infer = positive_infer,
+     .eval = positive_eval},
     {.struct_size = sizeof(rlx_op),
      .name = "test.stats",
      FLOAT_IN,
@@ -202,7 +212,8 @@ static void results_feed_inputs(void **state) {
 
 static void output_memory_of_the_caller(void **state) {
   (void)state;
-  rlx_session *s = session_with(HEAD "g (float[N] x) => (float[N] y, float[N] z) { y = Neg(x)\n z = Identity(y) }", NULL);
+  rlx_session *s =
+      session_with(HEAD "g (float[N] x) => (float[N] y, float[N] z) { y = Neg(x)\n z = Identity(y) }", NULL);
   rlx_binding *b = NULL;
   OK(rlx_binding_create(s, &b));
   int64_t two = 2, three = 3;
@@ -227,9 +238,10 @@ static void output_memory_of_the_caller(void **state) {
 
 static void inputs_and_constants_as_outputs(void **state) {
   (void)state;
-  rlx_session *s = session_with(HEAD "g (float[2] x) => (float[2] x, float[1,2] v, float[2] c) <float[2] c = {7, 8}> {\n"
-                                     " one = Constant<value_ints = [0]>()\n v = Unsqueeze(x, one) }",
-                                NULL);
+  rlx_session *s =
+      session_with(HEAD "g (float[2] x) => (float[2] x, float[1,2] v, float[2] c) <float[2] c = {7, 8}> {\n"
+                        " one = Constant<value_ints = [0]>()\n v = Unsqueeze(x, one) }",
+                   NULL);
   rlx_binding *b = NULL;
   OK(rlx_binding_create(s, &b));
   int64_t two = 2;
@@ -250,7 +262,8 @@ static void inputs_and_constants_as_outputs(void **state) {
 
 static void three_outputs(void **state) {
   (void)state;
-  rlx_session *s = session_with(HEAD "g (float[N] x) => (float low, float high, float sum) { low, high, sum = test.stats(x) }", NULL);
+  rlx_session *s = session_with(
+      HEAD "g (float[N] x) => (float low, float high, float sum) { low, high, sum = test.stats(x) }", NULL);
   rlx_binding *b = NULL;
   OK(rlx_binding_create(s, &b));
   int64_t four = 4;
@@ -267,9 +280,10 @@ static void three_outputs(void **state) {
 
 static void stages_for_sizes_known_late(void **state) {
   (void)state;
-  rlx_session *s = session_with(HEAD "g (float[N] x) => (float[M] p, float[K] q) { p = test.positive(x)\n d = Add(p, p)\n"
-                                     " q0 = test.positive(d)\n q = Neg(q0) }",
-                                NULL);
+  rlx_session *s =
+      session_with(HEAD "g (float[N] x) => (float[M] p, float[K] q) { p = test.positive(x)\n d = Add(p, p)\n"
+                        " q0 = test.positive(d)\n q = Neg(q0) }",
+                   NULL);
   rlx_binding *b = NULL;
   OK(rlx_binding_create(s, &b));
   for (int64_t n = 1; n < 6; n++) {
@@ -294,7 +308,8 @@ static void stages_for_sizes_known_late(void **state) {
 /* A value that decides a shape: read, made part of the key, and read again when it changes. */
 static void values_that_decide_shapes(void **state) {
   (void)state;
-  rlx_session *s = session_with(HEAD "g (float[N] x, int64[2] d) => (float[A,B] y) { a = Neg(x)\n y = Reshape(a, d) }", NULL);
+  rlx_session *s =
+      session_with(HEAD "g (float[N] x, int64[2] d) => (float[A,B] y) { a = Neg(x)\n y = Reshape(a, d) }", NULL);
   rlx_binding *b = NULL;
   OK(rlx_binding_create(s, &b));
   int64_t six = 6, two = 2;
@@ -328,7 +343,9 @@ static void values_that_decide_shapes(void **state) {
 /* A scalar of four bytes beside an output of four booleans: its memory may not be taken while it is still read. */
 static void broadcast_operands_are_not_overwritten(void **state) {
   (void)state;
-  rlx_session *s = session_with(HEAD "g (float[4] x, float[1] k) => (bool[4] y) { t = test.count(k)\n e = Equal(x, t)\n y = Identity(e)\n u = Not(e) }", NULL);
+  rlx_session *s = session_with(HEAD "g (float[4] x, float[1] k) => (bool[4] y) { t = test.count(k)\n e = Equal(x, "
+                                     "t)\n y = Identity(e)\n u = Not(e) }",
+                                NULL);
   rlx_binding *b = NULL;
   OK(rlx_binding_create(s, &b));
   int64_t four = 4, one = 1;
@@ -348,7 +365,8 @@ static void broadcast_operands_are_not_overwritten(void **state) {
 
 static void failing_kernels(void **state) {
   (void)state;
-  rlx_session *s = session_with(HEAD "g (float[N] x) => (float[N] y) { a = Neg(x)\n [bad_one] y = test.failing(a) }", NULL);
+  rlx_session *s =
+      session_with(HEAD "g (float[N] x) => (float[N] y) { a = Neg(x)\n [bad_one] y = test.failing(a) }", NULL);
   rlx_binding *b = NULL;
   OK(rlx_binding_create(s, &b));
   int64_t one = 1;
@@ -372,7 +390,8 @@ static void failures_of_workers_and_silence(void **state) {
   int64_t one = 1;
   const char *graphs[] = {HEAD "g (float[N] x) => (float[N] y) { y = test.worker(x) }",
                           HEAD "g (float[N] x) => (float[M] y) { y = test.silent(x) }"};
-  const char *words[] = {"(test.worker), kernel reference: from a worker", "(test.silent), kernel reference: output 0: the kernel did not say its size"};
+  const char *words[] = {"(test.worker), kernel reference: from a worker",
+                         "(test.silent), kernel reference: output 0: the kernel did not say its size"};
   for (int i = 0; i < 2; i++) {
     rlx_session *s = session_with(graphs[i], NULL);
     rlx_binding *b = NULL;
@@ -386,7 +405,8 @@ static void failures_of_workers_and_silence(void **state) {
 
 static void unresolved_nodes_in_one_error(void **state) {
   (void)state;
-  rlx_graph *g = parsed(HEAD "g (float[N] x) => (float[N] y) { a = nowhere.op(x)\n b = test.no_kernel(a)\n y = test.no_kernel(b) }");
+  rlx_graph *g = parsed(
+      HEAD "g (float[N] x) => (float[N] y) { a = nowhere.op(x)\n b = test.no_kernel(a)\n y = test.no_kernel(b) }");
   rlx_session *s = NULL;
   FAILS(rlx_session_create(g, NULL, &s), RLX_UNSUPPORTED, "3 nodes cannot run on cpu");
   assert_non_null(strstr(rlx_error_message(), "(nowhere.op): no such op"));
@@ -396,7 +416,8 @@ static void unresolved_nodes_in_one_error(void **state) {
 
 static void wrong_bindings(void **state) {
   (void)state;
-  rlx_session *s = session_with(HEAD "g (float[N,2] x, float[N] z) => (float[N,2] y) { y = Neg(x)\n u = Neg(z) }", NULL);
+  rlx_session *s =
+      session_with(HEAD "g (float[N,2] x, float[N] z) => (float[N,2] y) { y = Neg(x)\n u = Neg(z) }", NULL);
   rlx_binding *b = NULL;
   rlx_tensor *t = NULL;
   OK(rlx_binding_create(s, &b));
@@ -453,7 +474,9 @@ static void memory_limit(void **state) {
   (void)state;
   rlx_session_options o = RLX_SESSION_OPTIONS_INIT;
   o.memory_limit = 4096;
-  rlx_session *s = session_with(HEAD "g (float[N] x) => (float sum) { a, b, sum0 = test.stats(x)\n c = Add(x, a)\n d = Mul(c, x)\n e, f, sum = test.stats(d) }", &o);
+  rlx_session *s = session_with(HEAD "g (float[N] x) => (float sum) { a, b, sum0 = test.stats(x)\n c = Add(x, a)\n d = "
+                                     "Mul(c, x)\n e, f, sum = test.stats(d) }",
+                                &o);
   rlx_binding *b = NULL;
   OK(rlx_binding_create(s, &b));
   int64_t small = 8, large = 4096;
@@ -469,7 +492,8 @@ static void memory_limit(void **state) {
 
 /* ---- selection ---------------------------------------------------------------------------- */
 
-static const rlx_cpu_kernel counting_relu = {sizeof(rlx_cpu_kernel), {.op = "onnx.Relu", .name = "counting"}, count_eval};
+static const rlx_cpu_kernel counting_relu = {
+    sizeof(rlx_cpu_kernel), {.op = "onnx.Relu", .name = "counting"}, count_eval};
 
 /* No pass may bypass the total order: fused, folded or not, the user's kernel is called. */
 static void user_kernels_are_never_bypassed(void **state) {
@@ -553,7 +577,8 @@ static void cancel_and_submit(void **state) {
 
 static void repeated_runs_do_not_allocate(void **state) {
   (void)state;
-  rlx_session *s = session_with(HEAD "g (float[N] x) => (float[N] y) { a = Add(x, x)\n b = test.count(a)\n y = Mul(b, x) }", NULL);
+  rlx_session *s =
+      session_with(HEAD "g (float[N] x) => (float[N] y) { a = Add(x, x)\n b = test.count(a)\n y = Mul(b, x) }", NULL);
   rlx_binding *b = NULL;
   OK(rlx_binding_create(s, &b));
   int64_t n = 8;
@@ -567,7 +592,8 @@ static void repeated_runs_do_not_allocate(void **state) {
 }
 
 static rlx_status whole_life(void) {
-  static const char source[] = HEAD "g (float[N] x) => (float[M] y, float[N] z) { a = Add(x, x)\n y = test.positive(a)\n z = Mul(a, x) }";
+  static const char source[] =
+      HEAD "g (float[N] x) => (float[M] y, float[N] z) { a = Add(x, x)\n y = test.positive(a)\n z = Mul(a, x) }";
   rlx_graph *g = NULL;
   rlx_session *s = NULL;
   rlx_binding *b = NULL;

@@ -16,9 +16,9 @@ enum { THREADS = 8, ROUNDS = 60 };
 
 #define HEAD "<ir_version: 8, opset_import: [\"\" : 17, \"busy\" : 1]>\n"
 
-static const char source[] = HEAD
-    "g (float[N,4] x) => (float[N,4] y, float[M] p) <float[4,4] w = {1,0,0,0, 0,2,0,0, 0,0,3,0, 0,0,0,4}> {\n"
-    " a = MatMul(x, w)\n b = Relu(a)\n c = Add(b, x)\n y = busy.double(c)\n p = busy.positive(y) }";
+static const char source[] =
+    HEAD "g (float[N,4] x) => (float[N,4] y, float[M] p) <float[4,4] w = {1,0,0,0, 0,2,0,0, 0,0,3,0, 0,0,0,4}> {\n"
+         " a = MatMul(x, w)\n b = Relu(a)\n c = Add(b, x)\n y = busy.double(c)\n p = busy.positive(y) }";
 
 static rlx_status double_eval(rlx_ctx *ctx) {
   const float *x = ctx->inputs[0].data;
@@ -44,16 +44,23 @@ static rlx_status positive_eval(rlx_ctx *ctx) {
 }
 
 static const rlx_port in[] = {{"X", "T", RLX_SET_FLOATS, 0, 0}, {0}}, out[] = {{"Y", "T", 0, 0, 0}, {0}};
-static const rlx_op op_double = {.struct_size = sizeof(rlx_op), .name = "busy.double", .inputs = in, .outputs = out, .eval = double_eval};
-static const rlx_op op_positive = {
-    .struct_size = sizeof(rlx_op), .name = "busy.positive", .inputs = in, .outputs = out, .infer = positive_infer, .eval = positive_eval};
-static const rlx_cpu_kernel kernel_double = {sizeof(rlx_cpu_kernel), {.op = "busy.double", .name = "other"}, double_eval};
+static const rlx_op op_double = {
+    .struct_size = sizeof(rlx_op), .name = "busy.double", .inputs = in, .outputs = out, .eval = double_eval};
+static const rlx_op op_positive = {.struct_size = sizeof(rlx_op),
+                                   .name = "busy.positive",
+                                   .inputs = in,
+                                   .outputs = out,
+                                   .infer = positive_infer,
+                                   .eval = positive_eval};
+static const rlx_cpu_kernel kernel_double = {
+    sizeof(rlx_cpu_kernel), {.op = "busy.double", .name = "other"}, double_eval};
 static const rlx_cpu_kernel kernel_serial = {
     sizeof(rlx_cpu_kernel), {.op = "busy.positive", .name = "serial", .traits = RLX_NOT_THREAD_SAFE}, positive_eval};
 
 static int set_up(void **state) {
   (void)state;
-  if (rlx_register_op(NULL, &op_double, 0, NULL) != RLX_OK || rlx_register_op(NULL, &op_positive, 0, NULL) != RLX_OK) return -1;
+  if (rlx_register_op(NULL, &op_double, 0, NULL) != RLX_OK || rlx_register_op(NULL, &op_positive, 0, NULL) != RLX_OK)
+    return -1;
   return rlx_register_cpu_kernel(NULL, &kernel_serial, 0, NULL) == RLX_OK ? 0 : -1;
 }
 

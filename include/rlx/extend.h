@@ -53,12 +53,12 @@ RLX_API const char *rlx_value_name(const rlx_value *v);
 #define RLX_SET_INDEX (RLX_SET(RLX_INT32) | RLX_SET(RLX_INT64))
 #define RLX_SET_ALL (~UINT64_C(0))
 
-enum {                   /* rlx_port.flags */
-  RLX_OPTIONAL = 1,      /* may be left out */
-  RLX_VARIADIC = 2,      /* any number; the last port only */
-  RLX_HOST = 4,          /* read or written by the host on every device (shapes, conditions) */
-  RLX_HETEROGENEOUS = 8, /* variadic: entries need not share the type */
-  RLX_ANY_KIND = 16      /* sequences, optionals and maps too; default tensors only */
+enum {                        /* rlx_port.flags */
+       RLX_OPTIONAL = 1,      /* may be left out */
+       RLX_VARIADIC = 2,      /* any number; the last port only */
+       RLX_HOST = 4,          /* read or written by the host on every device (shapes, conditions) */
+       RLX_HETEROGENEOUS = 8, /* variadic: entries need not share the type */
+       RLX_ANY_KIND = 16      /* sequences, optionals and maps too; default tensors only */
 };
 
 typedef struct rlx_port {
@@ -66,7 +66,7 @@ typedef struct rlx_port {
   const char *variable; /* ports with the same variable have the same dtype; NULL: stands alone */
   uint64_t dtypes;      /* RLX_SET_…; 0: all */
   uint32_t flags;
-  int32_t min_count;    /* variadic: at least this many */
+  int32_t min_count; /* variadic: at least this many */
 } rlx_port;
 
 /* Attribute lists as decoded. */
@@ -91,9 +91,9 @@ typedef struct rlx_graphs {
   int64_t count;
 } rlx_graphs;
 
-enum {               /* rlx_attr_def.flags */
-  RLX_REQUIRED = 1,  /* no default */
-  RLX_RANGED = 2     /* INT, FLOAT (and each of a list) within [min, max] */
+enum {                   /* rlx_attr_def.flags */
+       RLX_REQUIRED = 1, /* no default */
+       RLX_RANGED = 2    /* INT, FLOAT (and each of a list) within [min, max] */
 };
 
 /* An attribute. Decoded once, when the node is made, to `offset` of the params struct, whose first
@@ -108,19 +108,19 @@ typedef struct rlx_attr_def {
   size_t offset;
   int64_t default_int;
   float default_float;
-  const char *default_string;  /* NULL: empty */
+  const char *default_string; /* NULL: empty */
   rlx_ints default_ints;
   rlx_floats default_floats;
   double min, max;
 } rlx_attr_def;
 
-enum {                            /* rlx_op.traits */
-  RLX_PURE = 1,                   /* same inputs, same outputs; may be folded, shared, dropped if unused */
-  RLX_ELEMENTWISE = 2,            /* with broadcasting by ONNX's rule */
-  RLX_SIDE_EFFECT = 4,            /* never removed, order kept */
-  RLX_RANDOM = 8,                 /* not folded, not shared */
-  RLX_SHAPE_ONLY = 16,            /* reads its inputs' dims, not their contents (Shape, Size) */
-  RLX_CONTROL_FLOW = 32           /* runs subgraphs through the executor (If, Loop, Scan): rlx's own */
+enum {                       /* rlx_op.traits */
+       RLX_PURE = 1,         /* same inputs, same outputs; may be folded, shared, dropped if unused */
+       RLX_ELEMENTWISE = 2,  /* with broadcasting by ONNX's rule */
+       RLX_SIDE_EFFECT = 4,  /* never removed, order kept */
+       RLX_RANDOM = 8,       /* not folded, not shared */
+       RLX_SHAPE_ONLY = 16,  /* reads its inputs' dims, not their contents (Shape, Size) */
+       RLX_CONTROL_FLOW = 32 /* runs subgraphs through the executor (If, Loop, Scan): rlx's own */
 };
 
 typedef struct rlx_infer rlx_infer; /* context of shape inference */
@@ -130,9 +130,9 @@ typedef struct rlx_ctx rlx_ctx;     /* context of a run */
 /* What an op means. */
 typedef struct rlx_op {
   uint32_t struct_size;
-  const char *name;       /* dotted; the domain is what precedes the last dot: "sparse.lu_solve" */
-  int32_t version;        /* the first opset version of its domain that means this; 0 reads as 1 */
-  const char *doc;        /* one paragraph: what it computes, and the source */
+  const char *name;           /* dotted; the domain is what precedes the last dot: "sparse.lu_solve" */
+  int32_t version;            /* the first opset version of its domain that means this; 0 reads as 1 */
+  const char *doc;            /* one paragraph: what it computes, and the source */
   const char *const *samples; /* NULL-terminated rows for check-op: "float[2,3], float[3] {axis = 1}" */
   const rlx_port *inputs;
   const rlx_port *outputs;
@@ -144,11 +144,9 @@ typedef struct rlx_op {
   rlx_status (*infer)(rlx_infer *ctx);
   /* Reverse derivative: given the gradients of the outputs (NULL: none flows), makes those of the
    * inputs (left NULL: not differentiable, no gradient) with nodes added to g. */
-  rlx_status (*vjp)(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads,
-                    rlx_value **input_grads);
+  rlx_status (*vjp)(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads, rlx_value **input_grads);
   /* Forward derivative: tangents of the inputs (NULL: zero) to tangents of the outputs. */
-  rlx_status (*jvp)(rlx_graph *g, const rlx_node *n, rlx_value *const *input_tangents,
-                    rlx_value **output_tangents);
+  rlx_status (*jvp)(rlx_graph *g, const rlx_node *n, rlx_value *const *input_tangents, rlx_value **output_tangents);
   /* Rewrites the node into others: adds them to g and gives the values that replace its outputs. */
   rlx_status (*lower)(rlx_graph *g, const rlx_node *n, rlx_value **outputs);
   /* The reference that defines the op: portable C on host memory. */
@@ -187,14 +185,14 @@ RLX_API void rlx_infer_like(rlx_infer *ctx, int output, int input);
 
 /* A dense tensor of a run. */
 typedef struct rlx_operand {
-  void *data;          /* NULL: an optional operand that was left out */
+  void *data; /* NULL: an optional operand that was left out */
   const int64_t *dims;
-  int64_t count;       /* elements */
+  int64_t count; /* elements */
   int64_t bytes;
   rlx_dtype dtype;
   int32_t rank;
-  uint32_t layout;     /* RLX_ROW_MAJOR, or an id of the backend */
-  uint32_t packed;     /* nonzero: data is the kernel's own packed form */
+  uint32_t layout; /* RLX_ROW_MAJOR, or an id of the backend */
+  uint32_t packed; /* nonzero: data is the kernel's own packed form */
 } rlx_operand;
 
 /* What eval and CPU kernels get. Inputs are read-only; every byte of every output must be written. */
@@ -202,17 +200,17 @@ struct rlx_ctx {
   uint32_t struct_size;
   int32_t input_count; /* counts left-out optional inputs in the middle */
   int32_t output_count;
-  uint32_t flags;      /* private */
+  uint32_t flags; /* private */
   const rlx_operand *inputs;
   rlx_operand *outputs; /* data NULL: an optional output nobody wants; or of data-dependent size: see
                            rlx_output_shape */
   const void *params;
-  const void *state;   /* from prepare */
-  void *run_state;     /* from run_init */
-  void *workspace;     /* as many bytes as workspace() asked for */
+  const void *state; /* from prepare */
+  void *run_state;   /* from run_init */
+  void *workspace;   /* as many bytes as workspace() asked for */
   int64_t workspace_bytes;
   const rlx_node *node;
-  void *executor;      /* private */
+  void *executor; /* private */
 };
 
 /* For an output whose size is known only after running: states its true dims and returns where to write
@@ -257,10 +255,10 @@ __attribute__((format(printf, 1, 2)))
 RLX_API const char *
 rlx_reason(const char *format, ...);
 
-enum {                           /* rlx_kernel.traits */
-  RLX_NOT_REPLAYABLE = 1,        /* GPU: recorded anew each run */
-  RLX_NOT_THREAD_SAFE = 2,       /* runs of this kernel are serialised */
-  RLX_VIEW = 4                   /* moves no data: output 0 is input 0 with other dims */
+enum {                          /* rlx_kernel.traits */
+       RLX_NOT_REPLAYABLE = 1,  /* GPU: recorded anew each run */
+       RLX_NOT_THREAD_SAFE = 2, /* runs of this kernel are serialised */
+       RLX_VIEW = 4             /* moves no data: output 0 is input 0 with other dims */
 };
 
 typedef struct rlx_pair {
@@ -269,9 +267,9 @@ typedef struct rlx_pair {
 } rlx_pair;
 
 typedef struct rlx_packing {
-  int64_t bytes;    /* 0: as it is */
-  int32_t align;    /* 0: 64 */
-  char key[60];     /* equal keys, equal packed bytes for the same constant */
+  int64_t bytes; /* 0: as it is */
+  int32_t align; /* 0: 64 */
+  char key[60];  /* equal keys, equal packed bytes for the same constant */
 } rlx_packing;
 
 /* Layouts a kernel would like, ids of its backend. On entry what the values around have or may get
@@ -288,8 +286,8 @@ typedef struct rlx_layouts {
 /* Extents at bind time. */
 RLX_API const rlx_node *rlx_bound_node(const rlx_bound *b);
 RLX_API const void *rlx_bound_params(const rlx_bound *b);
-RLX_API const rlx_type *rlx_bound_input(const rlx_bound *b, int i);  /* NULL if left out */
-RLX_API const rlx_type *rlx_bound_output(const rlx_bound *b, int i); /* NULL if not wanted */
+RLX_API const rlx_type *rlx_bound_input(const rlx_bound *b, int i);      /* NULL if left out */
+RLX_API const rlx_type *rlx_bound_output(const rlx_bound *b, int i);     /* NULL if not wanted */
 RLX_API const rlx_tensor *rlx_bound_constant(const rlx_bound *b, int i); /* value of input i if constant */
 RLX_API uint32_t rlx_bound_input_layout(const rlx_bound *b, int i);
 RLX_API uint32_t rlx_bound_output_layout(const rlx_bound *b, int i);
@@ -297,18 +295,18 @@ RLX_API int rlx_bound_threads(const rlx_bound *b);
 
 /* The common head of every kernel record. */
 typedef struct rlx_kernel {
-  const char *op;        /* dotted name */
-  int32_t version_min;   /* versions of the op it serves; 0, 0: all. May not span two params layouts */
+  const char *op;      /* dotted name */
+  int32_t version_min; /* versions of the op it serves; 0, 0: all. May not span two params layouts */
   int32_t version_max;
-  const char *name;      /* "onednn", "reference" …: unique per op, backend and tier */
-  int32_t priority;      /* default 0 for everybody; higher wins */
+  const char *name; /* "onednn", "reference" …: unique per op, backend and tier */
+  int32_t priority; /* default 0 for everybody; higher wins */
   uint32_t traits;
   const rlx_pair *in_place; /* output may use the memory of input, if their shapes and element sizes agree */
   int32_t in_place_count;
-  const rlx_pair *aliases;  /* output shares memory with input, in every run */
+  const rlx_pair *aliases; /* output shares memory with input, in every run */
   int32_t alias_count;
-  int32_t min_align;        /* bytes every operand must be aligned to; 0: that of its dtype; 1: constants may
-                               lie at any address (a weight in its file): read them with memcpy */
+  int32_t min_align; /* bytes every operand must be aligned to; 0: that of its dtype; 1: constants may
+                        lie at any address (a weight in its file): read them with memcpy */
   /* NULL: can run the node. Else why not, one short line. Sees dtypes, ranks, attributes, static dims. */
   const char *(*why_not)(const rlx_node *n);
   /* The same with extents, for kernels that answered rlx_depends_on_extents. */
@@ -344,18 +342,18 @@ typedef struct rlx_host_kernel {
 
 /* ---- portable GPU kernels ----------------------------------------------------------------- */
 
-enum {                   /* rlx_gpu_arg.flags */
-  RLX_GPU_INPUT = 1,     /* operand: input `index` */
-  RLX_GPU_OUTPUT = 2,    /* operand: output `index` */
-  RLX_GPU_WORKSPACE = 4, /* operand: workspace */
-  RLX_GPU_SCALAR = 8     /* by value: set by rlx_gpu_set_… */
+enum {                        /* rlx_gpu_arg.flags */
+       RLX_GPU_INPUT = 1,     /* operand: input `index` */
+       RLX_GPU_OUTPUT = 2,    /* operand: output `index` */
+       RLX_GPU_WORKSPACE = 4, /* operand: workspace */
+       RLX_GPU_SCALAR = 8     /* by value: set by rlx_gpu_set_… */
 };
 typedef struct rlx_gpu_arg {
   const char *name;
   const char *type; /* "f32" "f16" "i32" "u32" "i64" "u8", or a type variable of the op */
   uint32_t flags;
   int32_t index;
-  int32_t length;   /* scalars: elements of an array, 0: one */
+  int32_t length; /* scalars: elements of an array, 0: one */
 } rlx_gpu_arg;
 
 typedef struct rlx_gpu_shared { /* workgroup memory */
@@ -376,10 +374,10 @@ typedef struct rlx_gpu_function {
   const rlx_gpu_shared *shared;
   const rlx_gpu_constant *constants;
   uint32_t workgroup[3];
-  const char *body;                       /* the text, or … */
+  const char *body;                                                /* the text, or … */
   const char *(*make_body)(const rlx_node *n, rlx_graph *scratch); /* … text made per node */
-  const char *functions;                  /* helper functions before it */
-  const char *glsl, *cuda, *msl;          /* whole-dialect overrides */
+  const char *functions;                                           /* helper functions before it */
+  const char *glsl, *cuda, *msl;                                   /* whole-dialect overrides */
 } rlx_gpu_function;
 
 typedef struct rlx_gpu_dispatch rlx_gpu_dispatch;
@@ -405,12 +403,12 @@ typedef uint64_t rlx_handle; /* 0: none */
  * RLX_INVALID for a record that breaks a rule, naming it. */
 RLX_API RLX_MUST_USE rlx_status rlx_register_op(rlx_registry *registry, const rlx_op *op, uint32_t flags,
                                                 rlx_handle *handle);
-RLX_API RLX_MUST_USE rlx_status rlx_register_cpu_kernel(rlx_registry *registry, const rlx_cpu_kernel *k,
-                                                        uint32_t flags, rlx_handle *handle);
+RLX_API RLX_MUST_USE rlx_status rlx_register_cpu_kernel(rlx_registry *registry, const rlx_cpu_kernel *k, uint32_t flags,
+                                                        rlx_handle *handle);
 RLX_API RLX_MUST_USE rlx_status rlx_register_host_kernel(rlx_registry *registry, const rlx_host_kernel *k,
                                                          uint32_t flags, rlx_handle *handle);
-RLX_API RLX_MUST_USE rlx_status rlx_register_gpu_kernel(rlx_registry *registry, const rlx_gpu_kernel *k,
-                                                        uint32_t flags, rlx_handle *handle);
+RLX_API RLX_MUST_USE rlx_status rlx_register_gpu_kernel(rlx_registry *registry, const rlx_gpu_kernel *k, uint32_t flags,
+                                                        rlx_handle *handle);
 /* Takes one registration back. Sessions and graphs that resolved it keep it. */
 RLX_API RLX_MUST_USE rlx_status rlx_unregister(rlx_registry *registry, rlx_handle handle);
 
@@ -431,8 +429,8 @@ typedef struct rlx_kernel_info {
 } rlx_kernel_info;
 /* Visits every op or kernel that is visible from a registry (NULL: the process's), in no order; ends when
  * visit returns false. visit may not register or unregister. */
-RLX_API void rlx_registry_each_op(const rlx_registry *registry,
-                                  bool (*visit)(void *user, const rlx_op_info *info), void *user);
+RLX_API void rlx_registry_each_op(const rlx_registry *registry, bool (*visit)(void *user, const rlx_op_info *info),
+                                  void *user);
 RLX_API void rlx_registry_each_kernel(const rlx_registry *registry,
                                       bool (*visit)(void *user, const rlx_kernel_info *info), void *user);
 
@@ -441,7 +439,7 @@ RLX_API void rlx_registry_each_kernel(const rlx_registry *registry,
 /* A package is a shared library exporting `const rlx_package rlx_package_entry` … */
 typedef struct rlx_package {
   uint32_t struct_size;
-  uint32_t abi;            /* RLX_ABI_VERSION */
+  uint32_t abi; /* RLX_ABI_VERSION */
   const char *name;
   const char *version;
   rlx_status (*register_all)(rlx_registry *registry);
@@ -463,8 +461,8 @@ typedef struct rlx_cache_entry {
 } rlx_cache_entry;
 typedef struct rlx_cache_ref rlx_cache_ref;
 RLX_API RLX_MUST_USE rlx_status rlx_cache_get(const void *ctx, const void *key, size_t key_bytes,
-                                              rlx_status (*make)(void *arg, rlx_cache_entry *entry),
-                                              void *arg, rlx_cache_ref **ref, void **data);
+                                              rlx_status (*make)(void *arg, rlx_cache_entry *entry), void *arg,
+                                              rlx_cache_ref **ref, void **data);
 RLX_API void rlx_cache_release(rlx_cache_ref *ref);
 
 #ifdef __cplusplus

@@ -42,9 +42,8 @@ typedef struct rlx_metal_kernel {
   rlx_status (*encode)(rlx_metal_dispatch *d);
 } rlx_metal_kernel;
 
-RLX_API RLX_MUST_USE rlx_status rlx_register_metal_kernel(rlx_registry *registry,
-                                                          const rlx_metal_kernel *k, uint32_t flags,
-                                                          rlx_handle *handle);
+RLX_API RLX_MUST_USE rlx_status rlx_register_metal_kernel(rlx_registry *registry, const rlx_metal_kernel *k,
+                                                          uint32_t flags, rlx_handle *handle);
 #ifdef __cplusplus
 }
 #endif

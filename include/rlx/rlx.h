@@ -151,13 +151,12 @@ typedef struct rlx_tensor rlx_tensor;
 
 /* Allocates host memory (64-byte aligned, zeroed). Fails with RLX_INVALID on bad dims or a size that
  * overflows, RLX_OUT_OF_MEMORY. */
-RLX_API RLX_MUST_USE rlx_status rlx_tensor_create(rlx_dtype dtype, int rank, const int64_t *dims,
-                                                  rlx_tensor **out);
+RLX_API RLX_MUST_USE rlx_status rlx_tensor_create(rlx_dtype dtype, int rank, const int64_t *dims, rlx_tensor **out);
 /* Wraps memory of the caller. `bytes` must be at least what dtype and dims need. release(user), if
  * given, is called when the last reference goes. Not for strings. */
 RLX_API RLX_MUST_USE rlx_status rlx_tensor_wrap(void *data, size_t bytes, rlx_dtype dtype, int rank,
-                                                const int64_t *dims, void (*release)(void *user),
-                                                void *user, rlx_tensor **out);
+                                                const int64_t *dims, void (*release)(void *user), void *user,
+                                                rlx_tensor **out);
 RLX_API rlx_tensor *rlx_tensor_retain(rlx_tensor *t);
 RLX_API void rlx_tensor_destroy(rlx_tensor *t); /* drops one reference */
 RLX_API rlx_dtype rlx_tensor_dtype(const rlx_tensor *t);
@@ -169,8 +168,7 @@ RLX_API size_t rlx_tensor_bytes(const rlx_tensor *t);
  * see. */
 RLX_API void *rlx_tensor_data(const rlx_tensor *t);
 /* Sets element i of a string tensor to a copy of text. */
-RLX_API RLX_MUST_USE rlx_status rlx_tensor_set_string(rlx_tensor *t, int64_t i, const char *text,
-                                                      size_t size);
+RLX_API RLX_MUST_USE rlx_status rlx_tensor_set_string(rlx_tensor *t, int64_t i, const char *text, size_t size);
 
 /* Values that are no tensors but made of them, as objects of the same type with the same reference count: a
  * sequence of tensors of one dtype, and an optional: a tensor, a sequence, or nothing. They are inputs and
@@ -191,8 +189,7 @@ RLX_API RLX_MUST_USE rlx_status rlx_tensor_read(const char *path, rlx_tensor **o
 /* Reads a value of the kind that `type` says: an ONNX SequenceProto or OptionalProto, which do not say themselves
  * what they are; a tensor as rlx_tensor_read. */
 RLX_API RLX_MUST_USE rlx_status rlx_value_read(const char *path, const rlx_type *type, rlx_tensor **out);
-RLX_API RLX_MUST_USE rlx_status rlx_tensor_write(const rlx_tensor *t, const char *name,
-                                                 const char *path);
+RLX_API RLX_MUST_USE rlx_status rlx_tensor_write(const rlx_tensor *t, const char *name, const char *path);
 
 /* DLPack (github.com/dmlc/dlpack, managed tensor version 0). Export keeps a reference until the
  * consumer calls the deleter; import takes ownership on success. Host memory, dense row-major only. */
@@ -226,19 +223,18 @@ typedef struct rlx_node rlx_node;
 
 typedef struct rlx_load_options {
   uint32_t struct_size;
-  uint32_t flags;              /* RLX_LOAD_… */
+  uint32_t flags;               /* RLX_LOAD_… */
   const rlx_registry *registry; /* ops known while loading; NULL: the process's */
-  int64_t memory_limit;        /* bytes the loader may allocate; 0: no limit */
+  int64_t memory_limit;         /* bytes the loader may allocate; 0: no limit */
 } rlx_load_options;
 #define RLX_LOAD_OPTIONS_INIT {sizeof(rlx_load_options), 0, NULL, 0}
 
 /* Loads a model: an ONNX file, or rlx's text form (chosen by content). Weights stay in the mapped file.
  * Operators that no registry knows are kept by name; making a session reports them. */
-RLX_API RLX_MUST_USE rlx_status rlx_graph_load(const char *path, const rlx_load_options *options,
-                                               rlx_graph **out);
+RLX_API RLX_MUST_USE rlx_status rlx_graph_load(const char *path, const rlx_load_options *options, rlx_graph **out);
 /* The same from memory, which is copied; external data is refused. */
-RLX_API RLX_MUST_USE rlx_status rlx_graph_load_memory(const void *data, size_t size,
-                                                      const rlx_load_options *options, rlx_graph **out);
+RLX_API RLX_MUST_USE rlx_status rlx_graph_load_memory(const void *data, size_t size, const rlx_load_options *options,
+                                                      rlx_graph **out);
 RLX_API void rlx_graph_destroy(rlx_graph *g);
 /* Writes an ONNX file. If it would pass 2 GiB, weights go to PATH.data beside it. Fails with
  * RLX_UNSUPPORTED for what ONNX has no word for, such as nodes of two opset versions. */
@@ -282,31 +278,31 @@ typedef enum rlx_attr_kind {
 typedef struct rlx_attr {
   const char *name;
   rlx_attr_kind kind;
-  float f;                 /* FLOAT */
-  int64_t i;               /* INT */
-  rlx_string s;            /* STRING, BYTES */
-  rlx_tensor *tensor;      /* TENSOR */
-  rlx_graph *graph;        /* GRAPH; the node takes it over */
-  const float *floats;     /* FLOATS */
-  const int64_t *ints;     /* INTS */
-  const rlx_string *strings; /* STRINGS */
+  float f;                    /* FLOAT */
+  int64_t i;                  /* INT */
+  rlx_string s;               /* STRING, BYTES */
+  rlx_tensor *tensor;         /* TENSOR */
+  rlx_graph *graph;           /* GRAPH; the node takes it over */
+  const float *floats;        /* FLOATS */
+  const int64_t *ints;        /* INTS */
+  const rlx_string *strings;  /* STRINGS */
   rlx_tensor *const *tensors; /* TENSORS */
   rlx_graph *const *graphs;   /* GRAPHS; the node takes them over */
-  const rlx_type *types;   /* TYPE (one), TYPES */
-  size_t count;            /* of the list kinds */
+  const rlx_type *types;      /* TYPE (one), TYPES */
+  size_t count;               /* of the list kinds */
 } rlx_attr;
 #define RLX_ATTR_I(attr_name, value) {.name = (attr_name), .kind = RLX_ATTR_INT, .i = (value)}
 #define RLX_ATTR_F(attr_name, value) {.name = (attr_name), .kind = RLX_ATTR_FLOAT, .f = (value)}
 
 typedef struct rlx_node_desc {
   uint32_t struct_size;
-  const char *op;     /* dotted: "onnx.Softmax", "acme.my_op" */
-  const char *name;   /* NULL: made */
+  const char *op;           /* dotted: "onnx.Softmax", "acme.my_op" */
+  const char *name;         /* NULL: made */
   rlx_value *const *inputs; /* NULL entries: optional inputs left out */
   int input_count;
   const rlx_attr *attrs;
   int attr_count;
-  int output_count; /* 0: one */
+  int output_count;                /* 0: one */
   const char *const *output_names; /* NULL, or entries NULL: made; "" leaves an optional output out */
 } rlx_node_desc;
 
@@ -370,22 +366,22 @@ typedef struct rlx_policy_exception {
 
 typedef struct rlx_session_options {
   uint32_t struct_size;
-  const char *device;       /* "cpu" (default), "vulkan[:i]", "cuda[:i]", "metal[:i]", "record", "auto" */
-  rlx_registry *registry;   /* session scope; NULL: only the process's */
-  int threads;              /* total, 0: one per core */
-  int max_concurrent_runs;  /* 0: one per core; past it a run waits … */
-  bool busy_fails;          /* … or fails with RLX_BUSY */
-  int64_t memory_limit;     /* bytes of run memory over all run states, 0: none */
+  const char *device;      /* "cpu" (default), "vulkan[:i]", "cuda[:i]", "metal[:i]", "record", "auto" */
+  rlx_registry *registry;  /* session scope; NULL: only the process's */
+  int threads;             /* total, 0: one per core */
+  int max_concurrent_runs; /* 0: one per core; past it a run waits … */
+  bool busy_fails;         /* … or fails with RLX_BUSY */
+  int64_t memory_limit;    /* bytes of run memory over all run states, 0: none */
   rlx_policy policy;
-  int budget_trips;         /* RLX_POLICY_BUDGET: host trips a run */
-  int64_t budget_bytes;     /* RLX_POLICY_BUDGET: bytes staged a run */
+  int budget_trips;     /* RLX_POLICY_BUDGET: host trips a run */
+  int64_t budget_bytes; /* RLX_POLICY_BUDGET: bytes staged a run */
   const rlx_policy_exception *exceptions;
   int exception_count;
   const rlx_pin *pins;
   int pin_count;
-  bool fast;                /* precision: false exact, true bf16/TF32 matrix units inside f32 ops */
+  bool fast;                  /* precision: false exact, true bf16/TF32 matrix units inside f32 ops */
   const char *disable_passes; /* comma-separated names of passes to leave out; for tests and bisection */
-  const char *debug;        /* as RLX_DEBUG; overrides it */
+  const char *debug;          /* as RLX_DEBUG; overrides it */
 } rlx_session_options;
 #define RLX_SESSION_OPTIONS_INIT                                                                         \
   { sizeof(rlx_session_options), NULL, NULL, 0, 0, false, 0, RLX_POLICY_ALLOW, 0, 0, NULL, 0, NULL, 0,   \
@@ -400,8 +396,8 @@ RLX_API void rlx_session_destroy(rlx_session *s);
 
 typedef struct rlx_port_info {
   const char *name;
-  rlx_type type;               /* dims RLX_UNKNOWN where symbolic */
-  const char *const *symbols;  /* per dim: its symbol, or NULL */
+  rlx_type type;              /* dims RLX_UNKNOWN where symbolic */
+  const char *const *symbols; /* per dim: its symbol, or NULL */
 } rlx_port_info;
 RLX_API int rlx_session_input_count(const rlx_session *s);
 RLX_API int rlx_session_output_count(const rlx_session *s);
@@ -420,15 +416,15 @@ RLX_API RLX_MUST_USE rlx_status rlx_report(const rlx_session *s, rlx_report_form
 /* Counters since the session was made. */
 typedef struct rlx_session_stats {
   uint32_t struct_size;
-  int64_t builds;        /* programs built (phase 1) */
-  int64_t binds;         /* bound stages made (phase 2) */
-  int64_t bind_hits;     /* runs that found theirs */
-  int64_t bind_ns;       /* time in binding, without prepare */
-  int64_t prepare_ns;    /* time in kernels' prepare and packing */
+  int64_t builds;     /* programs built (phase 1) */
+  int64_t binds;      /* bound stages made (phase 2) */
+  int64_t bind_hits;  /* runs that found theirs */
+  int64_t bind_ns;    /* time in binding, without prepare */
+  int64_t prepare_ns; /* time in kernels' prepare and packing */
   int64_t runs;
-  int64_t steps;         /* steps of the newest bound main program, all its stages so far */
-  int64_t packed_bytes;  /* packed constants held */
-  int64_t run_bytes;     /* memory of all run states now */
+  int64_t steps;        /* steps of the newest bound main program, all its stages so far */
+  int64_t packed_bytes; /* packed constants held */
+  int64_t run_bytes;    /* memory of all run states now */
 } rlx_session_stats;
 RLX_API void rlx_session_get_stats(const rlx_session *s, rlx_session_stats *stats);
 
@@ -446,8 +442,7 @@ enum {
 /* Binds an input (the binding keeps a reference). The contents may change between runs; a tensor of
  * other dims may be bound at any time. NULL unbinds. Fails with RLX_NOT_FOUND for a name that is no
  * input, RLX_INVALID for another dtype, rank, or a fixed dim that differs. */
-RLX_API RLX_MUST_USE rlx_status rlx_binding_input(rlx_binding *b, const char *name, rlx_tensor *t,
-                                                  uint32_t flags);
+RLX_API RLX_MUST_USE rlx_status rlx_binding_input(rlx_binding *b, const char *name, rlx_tensor *t, uint32_t flags);
 /* Binds memory for an output: the run writes there, and fails if dtype or dims differ. NULL (default):
  * the run owns the memory; fetch it with rlx_binding_get. */
 RLX_API RLX_MUST_USE rlx_status rlx_binding_output(rlx_binding *b, const char *name, rlx_tensor *t);
@@ -479,9 +474,8 @@ typedef struct rlx_sync {
 } rlx_sync;
 /* Starts a run; rlx_wait ends it. One at a time on a binding. The cpu device takes no rlx_sync objects
  * (RLX_UNSUPPORTED) and runs on a thread of its own. */
-RLX_API RLX_MUST_USE rlx_status rlx_submit(rlx_binding *b, const rlx_run_options *options,
-                                           const rlx_sync *waits, int wait_count,
-                                           const rlx_sync *signals, int signal_count);
+RLX_API RLX_MUST_USE rlx_status rlx_submit(rlx_binding *b, const rlx_run_options *options, const rlx_sync *waits,
+                                           int wait_count, const rlx_sync *signals, int signal_count);
 RLX_API RLX_MUST_USE rlx_status rlx_wait(rlx_binding *b);
 
 /* Traces steps of runs of this process into a file in Perfetto's (Chrome's) JSON trace format, until
@@ -490,9 +484,9 @@ RLX_API RLX_MUST_USE rlx_status rlx_trace(rlx_session *s, const char *path);
 
 /* Runs one op by name on host tensors, without a graph. outputs[i] NULL on entry: made (the caller then
  * owns a reference); else written in place. */
-RLX_API RLX_MUST_USE rlx_status rlx_call(rlx_registry *registry, const char *op, const rlx_attr *attrs,
-                                         int attr_count, rlx_tensor *const *inputs, int input_count,
-                                         rlx_tensor **outputs, int output_count);
+RLX_API RLX_MUST_USE rlx_status rlx_call(rlx_registry *registry, const char *op, const rlx_attr *attrs, int attr_count,
+                                         rlx_tensor *const *inputs, int input_count, rlx_tensor **outputs,
+                                         int output_count);
 
 /* ---- asking ------------------------------------------------------------------------------- */
 

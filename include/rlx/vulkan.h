@@ -10,10 +10,10 @@ extern "C" {
 #endif
 
 typedef struct rlx_vulkan_operand {
-  uint64_t buffer;   /* VkBuffer */
-  uint64_t offset;   /* bytes */
+  uint64_t buffer; /* VkBuffer */
+  uint64_t offset; /* bytes */
   uint64_t bytes;
-  uint64_t address;  /* device address of the first element */
+  uint64_t address; /* device address of the first element */
   rlx_dtype dtype;
   int32_t rank;
   const int64_t *dims;
@@ -30,13 +30,13 @@ typedef struct rlx_vulkan_dispatch {
   const void *params;
   const void *state;
   const rlx_node *node;
-  void *command_buffer;  /* VkCommandBuffer, recording */
-  void *queue;           /* VkQueue */
-  void *device;          /* VkDevice */
-  void *physical_device; /* VkPhysicalDevice */
-  void *instance;        /* VkInstance */
+  void *command_buffer;                                     /* VkCommandBuffer, recording */
+  void *queue;                                              /* VkQueue */
+  void *device;                                             /* VkDevice */
+  void *physical_device;                                    /* VkPhysicalDevice */
+  void *instance;                                           /* VkInstance */
   void *(*get_device_proc)(void *device, const char *name); /* vkGetDeviceProcAddr */
-  void *executor;        /* private */
+  void *executor;                                           /* private */
 } rlx_vulkan_dispatch;
 
 typedef struct rlx_vulkan_kernel {
@@ -45,9 +45,8 @@ typedef struct rlx_vulkan_kernel {
   rlx_status (*encode)(rlx_vulkan_dispatch *d);
 } rlx_vulkan_kernel;
 
-RLX_API RLX_MUST_USE rlx_status rlx_register_vulkan_kernel(rlx_registry *registry,
-                                                           const rlx_vulkan_kernel *k, uint32_t flags,
-                                                           rlx_handle *handle);
+RLX_API RLX_MUST_USE rlx_status rlx_register_vulkan_kernel(rlx_registry *registry, const rlx_vulkan_kernel *k,
+                                                           uint32_t flags, rlx_handle *handle);
 #ifdef __cplusplus
 }
 #endif

@@ -23,8 +23,8 @@ ABSENT(metal);
 ABSENT(vulkan);
 ABSENT(record);
 
-const backend *const backend_table[] = {&cuda_backend,   &metal_backend, &vulkan_backend,
-                                        &cpu_backend, &record_backend, NULL};
+const backend *const backend_table[] = {&cuda_backend, &metal_backend,  &vulkan_backend,
+                                        &cpu_backend,  &record_backend, NULL};
 
 static const backend *by_name(const char *name, size_t length) {
   for (const backend *const *b = backend_table; *b; b++)

@@ -16,7 +16,7 @@ void *arena_alloc(arena *a, size_t bytes);
 /* NULL also on overflow of count * size. */
 void *arena_array(arena *a, size_t count, size_t size);
 void *arena_copy(arena *a, const void *data, size_t bytes);
-char *arena_strdup(arena *a, const char *s);                /* NULL in, NULL out */
+char *arena_strdup(arena *a, const char *s);                 /* NULL in, NULL out */
 char *arena_strndup(arena *a, const char *s, size_t length); /* NUL-terminated copy */
 __attribute__((format(printf, 2, 3))) char *arena_printf(arena *a, const char *format, ...);
 

@@ -100,9 +100,8 @@ static bool wait_ready(cache *c, rlx_cache_ref *r) {
   return false;
 }
 
-rlx_status cache_get(cache *c, const void *key, size_t key_bytes,
-                     rlx_status (*make)(void *arg, rlx_cache_entry *entry), void *arg, rlx_cache_ref **ref,
-                     void **data) {
+rlx_status cache_get(cache *c, const void *key, size_t key_bytes, rlx_status (*make)(void *arg, rlx_cache_entry *entry),
+                     void *arg, rlx_cache_ref **ref, void **data) {
   pthread_mutex_lock(&c->lock);
   rlx_cache_ref *r;
   while ((r = map_get_bytes(&c->entries, key, key_bytes)) && !wait_ready(c, r)) continue;

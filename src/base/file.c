@@ -102,8 +102,7 @@ rlx_status file_write_parts(const char *path, const file_part *parts, size_t cou
   rlx_status status = RLX_OK;
   for (size_t i = 0; i < count && status == RLX_OK; i++) status = write_all(fd, path, parts[i].data, parts[i].size);
   if (close(fd) != 0 && status == RLX_OK) status = RLX_FAIL(IO, "%s: %s", path, strerror(errno));
-  if (status == RLX_OK && rename(temporary, path) != 0)
-    status = RLX_FAIL(IO, "%s: %s", path, strerror(errno));
+  if (status == RLX_OK && rename(temporary, path) != 0) status = RLX_FAIL(IO, "%s: %s", path, strerror(errno));
   if (status != RLX_OK) unlink(temporary);
   return status;
 }

@@ -25,8 +25,8 @@ void map_finish(map *m) {
 /* The slot holding the key, or the empty one where it would go. Capacity must not be 0. */
 static size_t probe(const map *m, const void *key, size_t size, uint64_t hash) {
   size_t i = hash & (m->capacity - 1);
-  while (m->slots[i].key && !(m->slots[i].hash == hash && m->slots[i].size == size &&
-                              memcmp(m->slots[i].key, key, size) == 0))
+  while (m->slots[i].key &&
+         !(m->slots[i].hash == hash && m->slots[i].size == size && memcmp(m->slots[i].key, key, size) == 0))
     i = (i + 1) & (m->capacity - 1);
   return i;
 }

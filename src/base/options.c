@@ -50,8 +50,7 @@ static rlx_status parse_word(const char *word, size_t length, debug_options *out
     if (equals && switches[i].bit != DEBUG_PRINT)
       return RLX_FAIL(INVALID, "RLX_DEBUG: '%s' takes no value", switches[i].name);
     size_t rest = equals ? length - name - 1 : 0;
-    if (rest >= sizeof out->print_pass)
-      return RLX_FAIL(INVALID, "RLX_DEBUG: the pass name of 'print' is too long");
+    if (rest >= sizeof out->print_pass) return RLX_FAIL(INVALID, "RLX_DEBUG: the pass name of 'print' is too long");
     if (equals) memcpy(out->print_pass, equals + 1, rest);
     out->switches |= switches[i].bit;
     return RLX_OK;

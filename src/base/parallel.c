@@ -19,8 +19,8 @@ void parallel_leave(int before) {
   if (omp_get_max_threads() != before) omp_set_num_threads(before);
 }
 
-void parallel_for(int threads, int64_t n, int64_t grain,
-                  void (*body)(void *arg, int64_t begin, int64_t end), void *arg) {
+void parallel_for(int threads, int64_t n, int64_t grain, void (*body)(void *arg, int64_t begin, int64_t end),
+                  void *arg) {
   if (n <= 0) return;
   if (grain < 1) grain = 1;
   int64_t pieces = n / grain;

@@ -6,8 +6,8 @@
 
 /* body over [0, n) in ranges of at least `grain` on up to `threads` threads; inline if one is enough or
  * when already inside a parallel region. */
-void parallel_for(int threads, int64_t n, int64_t grain,
-                  void (*body)(void *arg, int64_t begin, int64_t end), void *arg);
+void parallel_for(int threads, int64_t n, int64_t grain, void (*body)(void *arg, int64_t begin, int64_t end),
+                  void *arg);
 int parallel_cores(void);
 /* Makes `threads` what OpenMP gives this thread (libraries under us ask it); returns what it was, for leave. */
 int parallel_enter(int threads);

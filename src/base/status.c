@@ -44,9 +44,7 @@ rlx_status status_prefix(rlx_status code, const char *format, ...) {
   return code;
 }
 
-rlx_status status_no_memory(size_t bytes) {
-  return RLX_FAIL(OUT_OF_MEMORY, "out of memory (%zu bytes wanted)", bytes);
-}
+rlx_status status_no_memory(size_t bytes) { return RLX_FAIL(OUT_OF_MEMORY, "out of memory (%zu bytes wanted)", bytes); }
 
 void status_save(char text[STATUS_TEXT_BYTES]) { memcpy(text, message, STATUS_TEXT_BYTES); }
 

@@ -56,7 +56,8 @@ static int compare_kind(const rlx_tensor *got, const rlx_tensor *want) {
   if (rlx_tensor_kind(got) != rlx_tensor_kind(want))
     return cli_fail("it is %s and should be %s", kinds[rlx_tensor_kind(got)], kinds[rlx_tensor_kind(want)]);
   if (rlx_tensor_kind(want) == RLX_KIND_TENSOR || rlx_tensor_count(got) == rlx_tensor_count(want)) return CLI_OK;
-  return cli_fail("it has %lld items and should have %lld", (long long)rlx_tensor_count(got), (long long)rlx_tensor_count(want));
+  return cli_fail("it has %lld items and should have %lld", (long long)rlx_tensor_count(got),
+                  (long long)rlx_tensor_count(want));
 }
 
 int test_compare_type(const rlx_tensor *got, const rlx_tensor *want) {

@@ -6,9 +6,9 @@
 #include "ir/registry.h"
 
 static const char *kind_name(rlx_attr_kind kind) {
-  static const char *const names[] = {"nothing", "float",   "int",    "string",        "tensor",
-                                      "graph",   "floats",  "ints",   "strings",       "tensors",
-                                      "graphs",  "sparse_tensor", "sparse_tensors", "type", "types"};
+  static const char *const names[] = {"nothing",        "float", "int",     "string",  "tensor", "graph",
+                                      "floats",         "ints",  "strings", "tensors", "graphs", "sparse_tensor",
+                                      "sparse_tensors", "type",  "types"};
   if (kind == RLX_ATTR_BYTES) return "bytes";
   return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "?";
 }
@@ -84,7 +84,8 @@ static rlx_status decode(rlx_node *n) {
     if (d < 0) return RLX_FAIL(INVALID, "no attribute '%s' in version %d of the op", a->name, op->op.version);
     const rlx_attr_def *def = &op->op.attrs[d];
     if (!kinds_agree(def->kind, a->kind))
-      return RLX_FAIL(INVALID, "attribute '%s' is of kind %s, must be %s", a->name, kind_name(a->kind), kind_name(def->kind));
+      return RLX_FAIL(INVALID, "attribute '%s' is of kind %s, must be %s", a->name, kind_name(a->kind),
+                      kind_name(def->kind));
     if (given >> d & 1) return RLX_FAIL(INVALID, "attribute '%s' is given twice", a->name);
     given |= UINT64_C(1) << d;
     RLX_TRY(store(def, a, params + def->offset));

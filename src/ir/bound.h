@@ -10,9 +10,9 @@
 struct rlx_bound {
   uint32_t magic;
   const rlx_node *node;
-  const rlx_type *const *inputs;       /* NULL entries: left out */
-  const rlx_type *const *outputs;      /* NULL entries: not wanted */
-  const rlx_tensor *const *constants;  /* per input: its value if constant, else NULL */
+  const rlx_type *const *inputs;      /* NULL entries: left out */
+  const rlx_type *const *outputs;     /* NULL entries: not wanted */
+  const rlx_tensor *const *constants; /* per input: its value if constant, else NULL */
   int threads;
   struct cache *cache;
 };

@@ -61,7 +61,8 @@ static rlx_value *named_value(rlx_graph *g, const char *name) {
 }
 
 static rlx_status check_type(const rlx_type *t) {
-  if ((int)t->dtype <= 0 || t->dtype >= RLX_DTYPE_COUNT) return RLX_FAIL(INVALID, "%d is no element type", (int)t->dtype);
+  if ((int)t->dtype <= 0 || t->dtype >= RLX_DTYPE_COUNT)
+    return RLX_FAIL(INVALID, "%d is no element type", (int)t->dtype);
   if (t->rank < RLX_UNKNOWN || t->rank > RLX_MAX_RANK)
     return RLX_FAIL(INVALID, "rank %d outside 0..%d", t->rank, RLX_MAX_RANK);
   for (int i = 0; i < t->rank; i++)
@@ -100,7 +101,8 @@ void rlx_graph_output(rlx_graph *g, rlx_value *value, const char *name) {
   }
   const char *copy = arena_strdup(&g->memory, name ? name : value->name);
   value->is_output |= value->graph == g;
-  if (!copy || !vector_push(&g->outputs, (graph_output){value, copy})) stick(g, status_no_memory(sizeof *g->outputs.data));
+  if (!copy || !vector_push(&g->outputs, (graph_output){value, copy}))
+    stick(g, status_no_memory(sizeof *g->outputs.data));
 }
 
 /* ---- nodes -------------------------------------------------------------------------------- */
@@ -187,7 +189,8 @@ static rlx_status fill_node(rlx_graph *g, rlx_node *n, const rlx_node_desc *d, r
 rlx_node *graph_add_node(rlx_graph *g, const rlx_node_desc *d, rlx_value *const *outputs) {
   if (g->status != RLX_OK) return NULL;
   if (!d->op || op_domain_length(d->op) == 0) {
-    stick(g, RLX_FAIL(INVALID, "node '%s': '%s' is no op name (DOMAIN.NAME)", d->name ? d->name : "", d->op ? d->op : ""));
+    stick(g,
+          RLX_FAIL(INVALID, "node '%s': '%s' is no op name (DOMAIN.NAME)", d->name ? d->name : "", d->op ? d->op : ""));
     return NULL;
   }
   rlx_node *n = arena_alloc(&g->memory, sizeof *n);
@@ -220,8 +223,8 @@ rlx_node *rlx_graph_node(rlx_graph *g, const rlx_node_desc *desc) {
   return graph_add_node(g, &d, outputs);
 }
 
-rlx_value *rlx_graph_op(rlx_graph *g, const char *op, const rlx_attr *attrs, int attr_count,
-                        rlx_value *const *inputs, int input_count) {
+rlx_value *rlx_graph_op(rlx_graph *g, const char *op, const rlx_attr *attrs, int attr_count, rlx_value *const *inputs,
+                        int input_count) {
   rlx_node_desc d = {.struct_size = sizeof d,
                      .op = op,
                      .inputs = inputs,

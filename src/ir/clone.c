@@ -60,7 +60,8 @@ static rlx_status clone_node(cloner *c, rlx_graph *to, const rlx_node *n) {
   for (int i = 0; i < n->input_count; i++) inputs[i] = mapped(c, n->inputs[i]);
   for (int i = 0; i < n->output_count; i++) outputs[i] = mapped(c, n->outputs[i]);
   RLX_TRY(clone_subgraphs(c, to, n, attrs));
-  rlx_node_desc d = {sizeof d, n->op_name, n->name, inputs, n->input_count, attrs, n->attr_count, n->output_count, NULL};
+  rlx_node_desc d = {sizeof d, n->op_name,    n->name,         inputs, n->input_count,
+                     attrs,    n->attr_count, n->output_count, NULL};
   to->node_opset = n->opset;
   rlx_node *copy = graph_add_node(to, &d, outputs);
   to->node_opset = 0;
@@ -73,7 +74,8 @@ static rlx_status clone_lists(cloner *c, const rlx_graph *g, rlx_graph *to) {
   for (size_t i = 0; i < g->opsets.count; i++)
     rlx_graph_set_opset(to, g->opsets.data[i].domain, g->opsets.data[i].version);
   for (size_t i = 0; i < g->metadata.count; i++) {
-    graph_metadata m = {arena_strdup(&to->memory, g->metadata.data[i].key), arena_strdup(&to->memory, g->metadata.data[i].value)};
+    graph_metadata m = {arena_strdup(&to->memory, g->metadata.data[i].key),
+                        arena_strdup(&to->memory, g->metadata.data[i].value)};
     if (!m.key || !m.value || !vector_push(&to->metadata, m)) return status_no_memory(1);
   }
   for (size_t i = 0; i < g->inputs.count; i++)

@@ -102,7 +102,7 @@ uint16_t f32_to_f16(float f) {
   uint32_t u = bits_of(f), sign = u >> 16 & 0x8000, rest = u & 0x7fffffff;
   if (rest > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (rest >> 13 & 0x3ff));
   if (rest >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* 65520 and above round to infinity */
-  if (rest < 0x38800000) {                                   /* subnormal: scaled, rounded by the FPU */
+  if (rest < 0x38800000) {                                  /* subnormal: scaled, rounded by the FPU */
     float scaled = float_of(rest) * 0x1p24f;
     return (uint16_t)(sign | (uint32_t)nearbyintf(scaled));
   }
@@ -150,8 +150,7 @@ static double small_decode(const small_float *k, unsigned code) {
   int exponent = (int)(magnitude >> k->mantissa_bits);
   if (!k->negative_zero && sign && !magnitude) return NAN;
   if (k->nan_all_ones && magnitude == all) return sign ? -NAN : NAN;
-  if (k->infinities && exponent == (int)(all >> k->mantissa_bits))
-    return mantissa ? NAN : sign ? -INFINITY : INFINITY;
+  if (k->infinities && exponent == (int)(all >> k->mantissa_bits)) return mantissa ? NAN : sign ? -INFINITY : INFINITY;
   double value = exponent ? ldexp((double)(mantissa | 1u << k->mantissa_bits), exponent - k->bias - k->mantissa_bits)
                           : ldexp((double)mantissa, 1 - k->bias - k->mantissa_bits);
   return sign ? -value : value;
@@ -215,8 +214,10 @@ double dtype_load(rlx_dtype d, const void *data, int64_t i) {
     case RLX_BFLOAT16: return (double)bf16_to_f32(((const uint16_t *)data)[i]);
     case RLX_FLOAT8E8M0: return e8m0_decode(((const uint8_t *)data)[i]);
     case RLX_FLOAT4E2M1: return small_decode(small_float_of(d), sub_byte_load(data, i, 4));
-    case RLX_UINT4: case RLX_INT4: case RLX_UINT2: case RLX_INT2:
-      return (double)dtype_load_int(d, data, i);
+    case RLX_UINT4:
+    case RLX_INT4:
+    case RLX_UINT2:
+    case RLX_INT2: return (double)dtype_load_int(d, data, i);
     default: break;
   }
   const small_float *k = small_float_of(d);
@@ -271,13 +272,19 @@ void dtype_store(rlx_dtype d, void *data, int64_t i, double v) {
 
 void dtype_store_int(rlx_dtype d, void *data, int64_t i, int64_t v) {
   switch (d) {
-    case RLX_INT8: case RLX_UINT8: ((uint8_t *)data)[i] = (uint8_t)v; return;
-    case RLX_INT16: case RLX_UINT16: ((uint16_t *)data)[i] = (uint16_t)v; return;
-    case RLX_INT32: case RLX_UINT32: ((uint32_t *)data)[i] = (uint32_t)v; return;
-    case RLX_INT64: case RLX_UINT64: ((uint64_t *)data)[i] = (uint64_t)v; return;
+    case RLX_INT8:
+    case RLX_UINT8: ((uint8_t *)data)[i] = (uint8_t)v; return;
+    case RLX_INT16:
+    case RLX_UINT16: ((uint16_t *)data)[i] = (uint16_t)v; return;
+    case RLX_INT32:
+    case RLX_UINT32: ((uint32_t *)data)[i] = (uint32_t)v; return;
+    case RLX_INT64:
+    case RLX_UINT64: ((uint64_t *)data)[i] = (uint64_t)v; return;
     case RLX_BOOL: ((uint8_t *)data)[i] = v != 0; return;
-    case RLX_UINT4: case RLX_INT4: sub_byte_store(data, i, 4, (unsigned)v & 15); return;
-    case RLX_UINT2: case RLX_INT2: sub_byte_store(data, i, 2, (unsigned)v & 3); return;
+    case RLX_UINT4:
+    case RLX_INT4: sub_byte_store(data, i, 4, (unsigned)v & 15); return;
+    case RLX_UINT2:
+    case RLX_INT2: sub_byte_store(data, i, 2, (unsigned)v & 3); return;
     default: dtype_store(d, data, i, (double)v); return;
   }
 }

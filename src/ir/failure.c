@@ -26,7 +26,7 @@ rlx_status failure_set(failure *f, rlx_status code, const char *format, ...) {
 }
 
 rlx_status rlx_fail(const void *ctx, rlx_status code, const char *format, ...) {
-  char text[sizeof ((failure *)0)->text];
+  char text[sizeof((failure *)0)->text];
   va_list args;
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);

@@ -32,7 +32,7 @@ typedef struct subgraph_call {
 typedef struct executor_head {
   failure *failure;
   int threads;
-  const int *cancel;  /* nonzero: cancelled; NULL: never */
+  const int *cancel; /* nonzero: cancelled; NULL: never */
   /* Data-dependent outputs: rlx_output_shape forwards here. */
   void *(*output_shape)(rlx_ctx *ctx, int output, int rank, const int64_t *dims);
   char *(*text)(rlx_ctx *ctx, size_t size); /* rlx_text */

@@ -181,7 +181,8 @@ static rlx_status push_producer(sorter *s, const rlx_value *v) {
   if (!v || !v->producer || v->graph != s->g) return RLX_OK;
   rlx_node *p = v->producer;
   if (s->mark[p->id] == 2) return RLX_OK;
-  if (s->mark[p->id] == 1) return RLX_FAIL(INVALID, "the graph has a cycle through node '%s' (%s)", p->name, p->op_name);
+  if (s->mark[p->id] == 1)
+    return RLX_FAIL(INVALID, "the graph has a cycle through node '%s' (%s)", p->name, p->op_name);
   return vector_push(&s->stack, p) ? RLX_OK : status_no_memory(sizeof p);
 }
 
@@ -256,7 +257,9 @@ int rlx_node_output_count(const rlx_node *n) { return n->output_count; }
 
 rlx_value *rlx_node_input(const rlx_node *n, int i) { return i >= 0 && i < n->input_count ? n->inputs[i] : NULL; }
 
-rlx_value *rlx_node_output(const rlx_node *n, int i) { return n && i >= 0 && i < n->output_count ? n->outputs[i] : NULL; }
+rlx_value *rlx_node_output(const rlx_node *n, int i) {
+  return n && i >= 0 && i < n->output_count ? n->outputs[i] : NULL;
+}
 
 const rlx_type *rlx_node_input_type(const rlx_node *n, int i) {
   rlx_value *v = rlx_node_input(n, i);

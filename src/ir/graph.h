@@ -35,13 +35,13 @@ struct rlx_node {
   rlx_value **inputs;  /* NULL entries: left out */
   rlx_value **outputs;
   int input_count, output_count;
-  rlx_attr *attrs;     /* as given, in the graph's arena */
+  rlx_attr *attrs; /* as given, in the graph's arena */
   int attr_count;
-  void *params;        /* decoded; NULL without op */
+  void *params; /* decoded; NULL without op */
   rlx_graph *graph;
-  const char *origin;  /* names of the nodes it was made from by lowering or fusion; NULL: itself */
+  const char *origin;          /* names of the nodes it was made from by lowering or fusion; NULL: itself */
   struct selection *selection; /* set by pass select */
-  uint32_t id;         /* position when last numbered: graph_number */
+  uint32_t id;                 /* position when last numbered: graph_number */
 };
 
 typedef struct graph_opset {
@@ -74,7 +74,7 @@ struct rlx_graph {
   VECTOR(rlx_graph *) subgraphs; /* owned */
   map names;                     /* value name → value, of this graph only */
   uint64_t name_counter;
-  int node_opset; /* nodes made now mean this opset version; 0: what `opsets` says */
+  int node_opset;    /* nodes made now mean this opset version; 0: what `opsets` says */
   rlx_status status; /* sticky first failure */
   char *failure;     /* its text, in the arena (or a literal) */
 };

@@ -68,7 +68,8 @@ static rlx_status check_output(const struct rlx_infer *c, int i) {
     return RLX_FAIL(INVALID, "output %d would have rank %d, at most %d", i, t->rank, RLX_MAX_RANK);
   int64_t n = 1;
   for (int d = 0; d < t->rank; d++) {
-    if (t->dims[d] < RLX_UNKNOWN) return RLX_FAIL(INVALID, "output %d: dim %d would be %lld", i, d, (long long)t->dims[d]);
+    if (t->dims[d] < RLX_UNKNOWN)
+      return RLX_FAIL(INVALID, "output %d: dim %d would be %lld", i, d, (long long)t->dims[d]);
     if (t->dims[d] > 0 && __builtin_mul_overflow(n, t->dims[d], &n))
       return RLX_FAIL(INVALID, "output %d: its size overflows 64 bits", i);
   }
@@ -107,10 +108,12 @@ static bool shapes_agree(const rlx_type *a, const rlx_type *b) {
 static rlx_status refine(rlx_value *v, const rlx_type *t, bool strict) {
   rlx_type *old = &v->type;
   char a[300], b[300];
-  bool clash = old->dtype != RLX_UNDEFINED && t->dtype != RLX_UNDEFINED && (old->dtype != t->dtype || old->kind != t->kind);
+  bool clash =
+      old->dtype != RLX_UNDEFINED && t->dtype != RLX_UNDEFINED && (old->dtype != t->dtype || old->kind != t->kind);
   bool wrong = !shapes_agree(old, t);
   if (clash || (wrong && strict))
-    return RLX_FAIL(INVALID, "output '%s' is declared %s but is %s", v->name, type_text(old, a, sizeof a), type_text(t, b, sizeof b));
+    return RLX_FAIL(INVALID, "output '%s' is declared %s but is %s", v->name, type_text(old, a, sizeof a),
+                    type_text(t, b, sizeof b));
   if (wrong)
     log_line(RLX_LOG_WARN, "value '%s' is declared %s but is %s: the declaration is not used", v->name,
              type_text(old, a, sizeof a), type_text(t, b, sizeof b));
@@ -228,7 +231,8 @@ static void drop_declared(supposition *s) {
 
 static rlx_status infer_round(supposition *s) {
   feed_types(s);
-  for (int k = 0; node_subgraph(s->node, k); k++) RLX_TRY(infer_nodes(node_subgraph(s->node, k), s->strict, s->depth + 1));
+  for (int k = 0; node_subgraph(s->node, k); k++)
+    RLX_TRY(infer_nodes(node_subgraph(s->node, k), s->strict, s->depth + 1));
   return RLX_OK;
 }
 

@@ -25,7 +25,7 @@ struct rlx_infer {
   /* Gives the value of input i or NULL; user is the caller's. */
   const rlx_tensor *(*value)(void *user, const rlx_node *n, int i);
   void *user;
-  uint64_t asked; /* inputs (first 64) whose value was asked for and not known */
+  uint64_t asked;     /* inputs (first 64) whose value was asked for and not known */
   infer_feeds *feeds; /* collects what infer_feed_input is told; NULL: nobody wants to know */
 };
 

@@ -39,8 +39,8 @@ static bool visit_kernel(void *user, const kernel_entry *e) {
   return v->visit(v->user, &info);
 }
 
-void rlx_registry_each_kernel(const rlx_registry *registry,
-                              bool (*visit)(void *user, const rlx_kernel_info *info), void *user) {
+void rlx_registry_each_kernel(const rlx_registry *registry, bool (*visit)(void *user, const rlx_kernel_info *info),
+                              void *user) {
   kernel_visit v = {visit, user};
   registry_each_kernel(registry, visit_kernel, &v);
 }

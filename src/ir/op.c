@@ -55,8 +55,7 @@ size_t op_domain_length(const char *name) {
 static rlx_status check_name(const char *name) {
   if (!name) return RLX_FAIL(INVALID, "register: the record has no op name");
   size_t domain = op_domain_length(name);
-  if (domain == 0 || !name[domain + 1])
-    return RLX_FAIL(INVALID, "register '%s': an op's name is DOMAIN.NAME", name);
+  if (domain == 0 || !name[domain + 1]) return RLX_FAIL(INVALID, "register '%s': an op's name is DOMAIN.NAME", name);
   return RLX_OK;
 }
 
@@ -82,16 +81,19 @@ static rlx_status check_attrs(const rlx_op *op) {
   int n = 0;
   for (const rlx_attr_def *a = op->attrs; a && a->name; a++, n++) {
     size_t bytes = attr_bytes(a->kind);
-    if (!bytes) return RLX_FAIL(INVALID, "register '%s': attribute '%s' has no such kind (%d)", op->name, a->name, (int)a->kind);
+    if (!bytes)
+      return RLX_FAIL(INVALID, "register '%s': attribute '%s' has no such kind (%d)", op->name, a->name, (int)a->kind);
     if (a->offset < sizeof(uint64_t) || a->offset > op->params_size || op->params_size - a->offset < bytes)
-      return RLX_FAIL(INVALID, "register '%s': attribute '%s' at offset %zu does not fit params of %zu bytes after `given`",
+      return RLX_FAIL(INVALID,
+                      "register '%s': attribute '%s' at offset %zu does not fit params of %zu bytes after `given`",
                       op->name, a->name, a->offset, op->params_size);
     for (const rlx_attr_def *b = op->attrs; b != a; b++)
       if (strcmp(a->name, b->name) == 0)
         return RLX_FAIL(INVALID, "register '%s': attribute '%s' twice", op->name, a->name);
   }
   if (n > 64) return RLX_FAIL(INVALID, "register '%s': %d attributes, at most 64", op->name, n);
-  if (op->params_size > 1 << 20) return RLX_FAIL(INVALID, "register '%s': params of %zu bytes", op->name, op->params_size);
+  if (op->params_size > 1 << 20)
+    return RLX_FAIL(INVALID, "register '%s': params of %zu bytes", op->name, op->params_size);
   return RLX_OK;
 }
 
@@ -129,10 +131,13 @@ rlx_status kernel_record_check(const rlx_kernel *k) {
   RLX_TRY(check_name(k->op));
   if (!k->name || !*k->name) return RLX_FAIL(INVALID, "register kernel of '%s': it has no name", k->op);
   if (k->version_min < 0 || (k->version_max && k->version_max < k->version_min))
-    return RLX_FAIL(INVALID, "register kernel '%s' of '%s': versions %d to %d", k->name, k->op, k->version_min, k->version_max);
+    return RLX_FAIL(INVALID, "register kernel '%s' of '%s': versions %d to %d", k->name, k->op, k->version_min,
+                    k->version_max);
   if (k->min_align < 0 || (k->min_align & (k->min_align - 1)) || k->min_align > 4096)
-    return RLX_FAIL(INVALID, "register kernel '%s' of '%s': min_align %d is not a power of two up to 4096", k->name, k->op, k->min_align);
-  if (k->pack && !k->packing) return RLX_FAIL(INVALID, "register kernel '%s' of '%s': pack without packing", k->name, k->op);
+    return RLX_FAIL(INVALID, "register kernel '%s' of '%s': min_align %d is not a power of two up to 4096", k->name,
+                    k->op, k->min_align);
+  if (k->pack && !k->packing)
+    return RLX_FAIL(INVALID, "register kernel '%s' of '%s': pack without packing", k->name, k->op);
   RLX_TRY(check_pairs(k, k->in_place, k->in_place_count));
   return check_pairs(k, k->aliases, k->alias_count);
 }

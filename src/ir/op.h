@@ -6,12 +6,7 @@
 
 #include "base/arena.h"
 
-typedef enum kernel_kind {
-  KERNEL_CPU = 0,
-  KERNEL_HOST = 1,
-  KERNEL_PORTABLE = 2,
-  KERNEL_RAW = 3
-} kernel_kind;
+typedef enum kernel_kind { KERNEL_CPU = 0, KERNEL_HOST = 1, KERNEL_PORTABLE = 2, KERNEL_RAW = 3 } kernel_kind;
 
 /* The package (shared library) a record came from; NULL for built-ins and direct registrations. Keeps
  * the library open. Reference-counted. */
@@ -40,10 +35,10 @@ typedef struct op_entry {
 typedef struct kernel_entry {
   int refs;
   kernel_kind kind;
-  const char *backend; /* "cpu", "vulkan", "cuda", "metal", "gpu" (portable) */
-  rlx_kernel head;     /* strings and lists in the arena */
+  const char *backend;             /* "cpu", "vulkan", "cuda", "metal", "gpu" (portable) */
+  rlx_kernel head;                 /* strings and lists in the arena */
   rlx_status (*run)(rlx_ctx *ctx); /* KERNEL_CPU, KERNEL_HOST */
-  const void *record;  /* a copy of the whole record, for the backend */
+  const void *record;              /* a copy of the whole record, for the backend */
   rlx_handle handle;
   uint64_t sequence; /* later registrations have higher numbers */
   int scope;

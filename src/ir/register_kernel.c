@@ -15,7 +15,8 @@ rlx_status rlx_register_cpu_kernel(rlx_registry *r, const rlx_cpu_kernel *k, uin
 }
 
 static bool known_backend(const char *b) {
-  return b && (strcmp(b, "vulkan") == 0 || strcmp(b, "cuda") == 0 || strcmp(b, "metal") == 0 || strcmp(b, "record") == 0);
+  return b &&
+         (strcmp(b, "vulkan") == 0 || strcmp(b, "cuda") == 0 || strcmp(b, "metal") == 0 || strcmp(b, "record") == 0);
 }
 
 rlx_status rlx_register_host_kernel(rlx_registry *r, const rlx_host_kernel *k, uint32_t flags, rlx_handle *handle) {

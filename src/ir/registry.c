@@ -106,7 +106,8 @@ static rlx_status add_op(rlx_registry *r, op_entry *e, uint32_t flags) {
     op_entry *old = b->ops.data[i];
     if (old->op.version != e->op.version || old->scope != e->scope) continue;
     if (!(flags & RLX_REPLACE))
-      return RLX_FAIL(DUPLICATE, "op '%s' version %d is already registered by %s (%s); %s (%s) may not register it again",
+      return RLX_FAIL(DUPLICATE,
+                      "op '%s' version %d is already registered by %s (%s); %s (%s) may not register it again",
                       e->op.name, e->op.version, old->owner, origin_of(old->from), e->owner, origin_of(e->from));
     log_line(RLX_LOG_INFO, "op '%s' version %d of %s replaced by %s", e->op.name, e->op.version, old->owner, e->owner);
     b->ops.data[i] = e;
@@ -151,9 +152,10 @@ static rlx_status add_kernel(rlx_registry *r, kernel_entry *e, uint32_t flags) {
                 strcmp(old->head.name, e->head.name) == 0 && ranges_meet(&old->head, &e->head);
     if (!same) continue;
     if (!(flags & RLX_REPLACE))
-      return RLX_FAIL(DUPLICATE,
-                      "kernel '%s' of op '%s' for %s is already registered by %s (%s); %s (%s) may not register it again",
-                      e->head.name, e->head.op, e->backend, old->owner, origin_of(old->from), e->owner, origin_of(e->from));
+      return RLX_FAIL(
+          DUPLICATE,
+          "kernel '%s' of op '%s' for %s is already registered by %s (%s); %s (%s) may not register it again",
+          e->head.name, e->head.op, e->backend, old->owner, origin_of(old->from), e->owner, origin_of(e->from));
     log_line(RLX_LOG_INFO, "kernel '%s' of op '%s' for %s of %s replaced by %s", e->head.name, e->head.op, e->backend,
              old->owner, e->owner);
     b->kernels.data[i] = e;

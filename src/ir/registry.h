@@ -13,8 +13,8 @@ const char *registry_hint(const rlx_registry *r, const char *name, int opset, ch
 
 /* All kernels for op `name` at record version `version` whose backend is one of `backends` (NULL-ended
  * list), of all scopes, unordered. Retained; *list is mem_free'd by the caller. */
-rlx_status registry_kernels(const rlx_registry *r, const char *name, int version,
-                            const char *const *backends, kernel_entry ***list, int *count);
+rlx_status registry_kernels(const rlx_registry *r, const char *name, int version, const char *const *backends,
+                            kernel_entry ***list, int *count);
 
 /* Visits every op / kernel visible from r (for listings); stops when fn returns false. */
 void registry_each_op(const rlx_registry *r, bool (*fn)(void *user, const op_entry *e), void *user);

@@ -64,14 +64,17 @@ static rlx_status finish(one_run *r, const rlx_node *n, rlx_status status) {
   return status;
 }
 
-rlx_status node_run(const rlx_node *n, rlx_status (*fn)(rlx_ctx *ctx), const rlx_operand *inputs,
-                    const rlx_type *types, rlx_tensor **out) {
+rlx_status node_run(const rlx_node *n, rlx_status (*fn)(rlx_ctx *ctx), const rlx_operand *inputs, const rlx_type *types,
+                    rlx_tensor **out) {
   rlx_operand small[8], *outputs = small;
   if (n->output_count > 8 && !(outputs = mem_array((size_t)n->output_count, sizeof *outputs)))
     return status_no_memory((size_t)n->output_count * sizeof *outputs);
   one_run r = {.outputs = outputs, .out = out};
   failure_reset(&r.failure);
-  r.head = (executor_head){.failure = &r.failure, .threads = 1, .output_shape = shape_output, .text = text_memory,
+  r.head = (executor_head){.failure = &r.failure,
+                           .threads = 1,
+                           .output_shape = shape_output,
+                           .text = text_memory,
                            .output_value = output_value};
   rlx_status status = RLX_OK;
   for (int i = 0; i < n->output_count && status == RLX_OK; i++) {

@@ -156,8 +156,10 @@ size_t rlx_tensor_bytes(const rlx_tensor *t) { return t->bytes; }
 void *rlx_tensor_data(const rlx_tensor *t) { return t->unaligned ? (void *)(uintptr_t)tensor_pin(t) : t->data; }
 
 rlx_status rlx_tensor_set_string(rlx_tensor *t, int64_t i, const char *text, size_t size) {
-  if (t->dtype != RLX_STRING || t->items) return RLX_FAIL(INVALID, "tensor: %s holds no strings", rlx_dtype_name(t->dtype));
-  if (i < 0 || i >= t->count) return RLX_FAIL(INVALID, "tensor: element %lld outside %lld", (long long)i, (long long)t->count);
+  if (t->dtype != RLX_STRING || t->items)
+    return RLX_FAIL(INVALID, "tensor: %s holds no strings", rlx_dtype_name(t->dtype));
+  if (i < 0 || i >= t->count)
+    return RLX_FAIL(INVALID, "tensor: element %lld outside %lld", (long long)i, (long long)t->count);
   char *copy = arena_strndup(&t->strings, text, size);
   if (!copy) return status_no_memory(size);
   ((rlx_string *)t->data)[i] = (rlx_string){copy, size};
@@ -172,7 +174,10 @@ void tensor_type(const rlx_tensor *t, rlx_type *out) {
 
 rlx_operand type_operand(const rlx_type *t) {
   if (t->kind != RLX_KIND_TENSOR) return (rlx_operand){.dims = t->dims, .count = 1, .bytes = sizeof(rlx_tensor *)};
-  return (rlx_operand){.dims = t->dims, .dtype = t->dtype, .rank = t->rank, .count = shape_count(t->rank, t->dims),
+  return (rlx_operand){.dims = t->dims,
+                       .dtype = t->dtype,
+                       .rank = t->rank,
+                       .count = shape_count(t->rank, t->dims),
                        .bytes = type_bytes(t)};
 }
 
@@ -193,7 +198,8 @@ rlx_status tensor_from_operand(const rlx_operand *o, rlx_tensor **out) {
 
 /* ---- sequences and optionals -------------------------------------------------------------- */
 
-static rlx_status make_container(rlx_kind kind, rlx_dtype dtype, rlx_tensor *const *items, int64_t count, rlx_tensor **out) {
+static rlx_status make_container(rlx_kind kind, rlx_dtype dtype, rlx_tensor *const *items, int64_t count,
+                                 rlx_tensor **out) {
   rlx_tensor *t = mem_zalloc(sizeof *t);
   if (t) t->items = mem_array((size_t)count, sizeof *t->items);
   if (!t || !t->items) {
@@ -217,9 +223,11 @@ static rlx_status make_container(rlx_kind kind, rlx_dtype dtype, rlx_tensor *con
 rlx_status rlx_sequence_create(rlx_dtype dtype, rlx_tensor *const *items, int64_t count, rlx_tensor **out) {
   if (count < 0 || count > INT32_MAX) return RLX_FAIL(INVALID, "a sequence of %lld items", (long long)count);
   for (int64_t i = 0; i < count; i++) {
-    if (items[i]->kind != RLX_KIND_TENSOR) return RLX_FAIL(UNSUPPORTED, "item %lld of a sequence is no tensor", (long long)i);
+    if (items[i]->kind != RLX_KIND_TENSOR)
+      return RLX_FAIL(UNSUPPORTED, "item %lld of a sequence is no tensor", (long long)i);
     if (items[i]->dtype != dtype)
-      return RLX_FAIL(INVALID, "item %lld of a sequence of %s is %s", (long long)i, rlx_dtype_name(dtype), rlx_dtype_name(items[i]->dtype));
+      return RLX_FAIL(INVALID, "item %lld of a sequence of %s is %s", (long long)i, rlx_dtype_name(dtype),
+                      rlx_dtype_name(items[i]->dtype));
   }
   return make_container(RLX_KIND_SEQUENCE, dtype, items, count, out);
 }
@@ -236,10 +244,13 @@ rlx_status rlx_optional_create(rlx_kind element, rlx_dtype dtype, rlx_tensor *it
 
 rlx_kind rlx_tensor_kind(const rlx_tensor *t) { return t->kind; }
 
-rlx_tensor *rlx_tensor_item(const rlx_tensor *t, int64_t i) { return t->items && i >= 0 && i < t->count ? t->items[i] : NULL; }
+rlx_tensor *rlx_tensor_item(const rlx_tensor *t, int64_t i) {
+  return t->items && i >= 0 && i < t->count ? t->items[i] : NULL;
+}
 
 rlx_operand tensor_operand_pinned(const rlx_tensor *t) {
-  if (t->items) return (rlx_operand){.data = (void *)(uintptr_t)&t->self, .dims = t->dims, .count = 1, .bytes = sizeof t};
+  if (t->items)
+    return (rlx_operand){.data = (void *)(uintptr_t)&t->self, .dims = t->dims, .count = 1, .bytes = sizeof t};
   return (rlx_operand){.data = t->data,
                        .dims = t->dims,
                        .count = t->count,

@@ -8,7 +8,8 @@
 #include "base/file.h"
 
 /* Immutable but for its contents. Reference-counted (atomic). Strings own their texts in `strings`. A sequence or
- * optional has items instead of data; in memory it stands as a cell, a pointer to the object, that holds no reference. */
+ * optional has items instead of data; in memory it stands as a cell, a pointer to the object, that holds no reference.
+ */
 struct rlx_tensor {
   int refs;
   rlx_kind kind;
@@ -20,9 +21,9 @@ struct rlx_tensor {
   int64_t dims[RLX_MAX_RANK];
   int64_t count;
   size_t bytes;
-  void *data;            /* NULL for an unaligned weight that nobody has pinned */
-  const void *unaligned; /* the bytes of a weight that is not aligned in its file, or NULL */
-  int pins;              /* of the aligned copy in data, if unaligned; under a lock of tensor.c */
+  void *data;                  /* NULL for an unaligned weight that nobody has pinned */
+  const void *unaligned;       /* the bytes of a weight that is not aligned in its file, or NULL */
+  int pins;                    /* of the aligned copy in data, if unaligned; under a lock of tensor.c */
   void (*release)(void *user); /* of data, or NULL: mem_free when owned */
   void *user;
   bool owned;
@@ -50,7 +51,7 @@ rlx_operand type_operand(const rlx_type *t);
 static inline bool operand_is_cell(const rlx_operand *o) { return o->data && o->dtype == RLX_UNDEFINED; }
 static inline rlx_tensor *cell_value(const rlx_operand *o) { return *(rlx_tensor *const *)o->data; }
 void tensor_type(const rlx_tensor *t, rlx_type *out);
-rlx_operand tensor_operand(const rlx_tensor *t); /* dims point into t; pins for good */
+rlx_operand tensor_operand(const rlx_tensor *t);        /* dims point into t; pins for good */
 rlx_operand tensor_operand_pinned(const rlx_tensor *t); /* the caller has it pinned, or needs no data */
 /* Bitwise equality of type and contents. */
 bool tensor_equal(const rlx_tensor *a, const rlx_tensor *b);

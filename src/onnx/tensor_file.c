@@ -72,7 +72,8 @@ static rlx_status read_optional(tensor_source *s, wire_span message, const rlx_t
     }
     rlx_tensor_destroy(item);
     item = NULL;
-    status = tensor ? tensor_proto_read(s, wire_bytes(&f), NULL, &item) : read_sequence(s, wire_bytes(&f), type->dtype, &item);
+    status = tensor ? tensor_proto_read(s, wire_bytes(&f), NULL, &item)
+                    : read_sequence(s, wire_bytes(&f), type->dtype, &item);
   }
   if (status == RLX_OK) status = r.status;
   if (status == RLX_OK) status = rlx_optional_create(type->element, type->dtype, item, out);

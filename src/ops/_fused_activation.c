@@ -5,9 +5,14 @@
 #include <string.h>
 
 static const char *const names[FUSED_UNKNOWN] = {
-    [FUSED_NONE] = "",         [FUSED_RELU] = "Relu",       [FUSED_LEAKY_RELU] = "LeakyRelu",
-    [FUSED_CLIP] = "Clip",     [FUSED_SIGMOID] = "Sigmoid", [FUSED_TANH] = "Tanh",
-    [FUSED_SWISH] = "Swish",   [FUSED_HARD_SWISH] = "HardSwish",
+    [FUSED_NONE] = "",
+    [FUSED_RELU] = "Relu",
+    [FUSED_LEAKY_RELU] = "LeakyRelu",
+    [FUSED_CLIP] = "Clip",
+    [FUSED_SIGMOID] = "Sigmoid",
+    [FUSED_TANH] = "Tanh",
+    [FUSED_SWISH] = "Swish",
+    [FUSED_HARD_SWISH] = "HardSwish",
     [FUSED_GELU] = "Gelu",
 };
 

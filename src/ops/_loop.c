@@ -90,8 +90,8 @@ static rlx_status check_item(loop_run *r, int i, const rlx_operand *is) {
   bool same = s->item.rank == is->rank && s->item.dtype == is->dtype &&
               (is->rank == 0 || memcmp(s->item.dims, is->dims, (size_t)is->rank * sizeof *is->dims) == 0);
   if (same) return RLX_OK;
-  return rlx_fail(r->ctx, RLX_INVALID, "scan output '%s' is %s%s in iteration %lld, was %s", name, rlx_dtype_name(is->dtype),
-                  dims_text(is->rank, is->dims, a, sizeof a), (long long)r->iterations,
+  return rlx_fail(r->ctx, RLX_INVALID, "scan output '%s' is %s%s in iteration %lld, was %s", name,
+                  rlx_dtype_name(is->dtype), dims_text(is->rank, is->dims, a, sizeof a), (long long)r->iterations,
                   dims_text(s->item.rank, s->item.dims, b, sizeof b));
 }
 
@@ -109,7 +109,8 @@ static rlx_status place(void *user, int output, const rlx_operand *is, void **da
   loop_run *r = user;
   int i = output - r->conditional;
   if (i < 0) {
-    if (is->dtype != RLX_BOOL || is->count != 1) return rlx_fail(r->ctx, RLX_INVALID, "the subgraph's condition is not one bool");
+    if (is->dtype != RLX_BOOL || is->count != 1)
+      return rlx_fail(r->ctx, RLX_INVALID, "the subgraph's condition is not one bool");
     *data = &r->go_on;
     return RLX_OK;
   }
@@ -163,7 +164,8 @@ static bool wanted(const loop_run *r, int output) {
 /* An optional whose node gives what it holds: see loop_merge. */
 static rlx_status hand_object(loop_run *r, int output, rlx_tensor *value) {
   if (value->kind == RLX_KIND_OPTIONAL && rlx_node_output_type(r->ctx->node, output)->kind == value->element) {
-    if (!value->count) return rlx_fail(r->ctx, RLX_INVALID, "output %d: the optional is empty and nothing replaced it", output);
+    if (!value->count)
+      return rlx_fail(r->ctx, RLX_INVALID, "output %d: the optional is empty and nothing replaced it", output);
     value = value->items[0];
   }
   return rlx_output_value(r->ctx, output, rlx_tensor_retain(value));
@@ -207,7 +209,8 @@ rlx_status loop_hand_scan(loop_run *r, int i, int output, int64_t axis, bool bac
   int64_t inner = s->item_bytes / outer;
   for (int64_t k = 0; k < n; k++)
     for (int64_t o = 0; o < outer; o++)
-      memcpy(to + (o * n + (backwards ? n - 1 - k : k)) * inner, (const char *)s->data + (k * outer + o) * inner, (size_t)inner);
+      memcpy(to + (o * n + (backwards ? n - 1 - k : k)) * inner, (const char *)s->data + (k * outer + o) * inner,
+             (size_t)inner);
   return RLX_OK;
 }
 

@@ -30,7 +30,7 @@ typedef struct loop_run {
   int subgraph;
   bool conditional; /* output 0 of the subgraph says whether to go on */
   uint8_t go_on;
-  int first_input;  /* of the carried ones */
+  int first_input; /* of the carried ones */
   int carried_count, scan_count;
   loop_carried *carried;
   loop_scan *scans;

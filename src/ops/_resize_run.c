@@ -149,8 +149,8 @@ typedef struct pick_job {
   int64_t in[RLX_MAX_RANK], out[RLX_MAX_RANK];
   const int64_t *index[RLX_MAX_RANK]; /* NULL: as it is */
   int64_t size;
-  bool all_inside, doubled; /* of the last dim's index */
-  _Alignas(16) char outside[16];        /* the extrapolation value, of one element of the tensor */
+  bool all_inside, doubled;      /* of the last dim's index */
+  _Alignas(16) char outside[16]; /* the extrapolation value, of one element of the tensor */
   size_t outside_size;
 } pick_job;
 

@@ -67,7 +67,8 @@ rlx_status wide_centred(const void *ctx, const rlx_operand *operand, const rlx_o
   for (int64_t i = 0; i < operand->count; i++) {
     int32_t z = many ? (int32_t)dtype_load_int(zero->dtype, zero->data, i / inner % period) : one;
     to[i] = (operand->dtype == RLX_INT8 ? (int32_t)((const int8_t *)operand->data)[i]
-                                        : (int32_t)((const uint8_t *)operand->data)[i]) - z;
+                                        : (int32_t)((const uint8_t *)operand->data)[i]) -
+            z;
   }
   return RLX_OK;
 }

@@ -267,17 +267,16 @@ static rlx_status eval(rlx_ctx *ctx) {
 #define AT(member) .offset = offsetof(attention_params, member)
 #define INT(attr_name, member, value)                                                                                  \
   {.name = attr_name, .kind = RLX_ATTR_INT, .offset = offsetof(attention_params, member), .default_int = (value)}
-static const rlx_attr_def attrs[] = {
-    {.name = "scale", .kind = RLX_ATTR_FLOAT, AT(scale)}, /* first: bit 0 of `given` */
-    {.name = "softcap", .kind = RLX_ATTR_FLOAT, AT(softcap)},
-    INT("is_causal", is_causal, 0),
-    INT("q_num_heads", q_num_heads, 0),
-    INT("kv_num_heads", kv_num_heads, 0),
-    INT("qk_matmul_output_mode", qk_matmul_output_mode, 0),
-    INT("softmax_precision", softmax_precision, 0),
-    INT("left_window_size", left_window_size, -1),
-    INT("right_window_size", right_window_size, -1),
-    {0}};
+static const rlx_attr_def attrs[] = {{.name = "scale", .kind = RLX_ATTR_FLOAT, AT(scale)}, /* first: bit 0 of `given` */
+                                     {.name = "softcap", .kind = RLX_ATTR_FLOAT, AT(softcap)},
+                                     INT("is_causal", is_causal, 0),
+                                     INT("q_num_heads", q_num_heads, 0),
+                                     INT("kv_num_heads", kv_num_heads, 0),
+                                     INT("qk_matmul_output_mode", qk_matmul_output_mode, 0),
+                                     INT("softmax_precision", softmax_precision, 0),
+                                     INT("left_window_size", left_window_size, -1),
+                                     INT("right_window_size", right_window_size, -1),
+                                     {0}};
 #define MASKS (RLX_SET_NUMBERS | RLX_SET(RLX_BOOL))
 static const rlx_op attention = {
     .struct_size = sizeof(rlx_op),

@@ -22,8 +22,8 @@ typedef struct attention_shape {
 
 rlx_status attention_of_run(rlx_ctx *ctx, attention_shape *out);
 /* First element of a head's row in an operand with `heads` heads of `length` rows of `size`. */
-static inline int64_t attention_at(bool packed, int64_t heads, int64_t length, int64_t size, int64_t batch, int64_t head,
-                                   int64_t row) {
+static inline int64_t attention_at(bool packed, int64_t heads, int64_t length, int64_t size, int64_t batch,
+                                   int64_t head, int64_t row) {
   return packed ? ((batch * length + row) * heads + head) * size : ((batch * heads + head) * length + row) * size;
 }
 /* What is added to the score of query `row` and key `column`: the mask, -infinity where attending is not allowed. */

@@ -130,9 +130,9 @@ static rlx_status eval(rlx_ctx *ctx) {
     }
   }
   static void (*const bodies[RLX_DTYPE_COUNT])(void *, int64_t, int64_t) = {[RLX_FLOAT] = range_float,
-                                                                             [RLX_DOUBLE] = range_double,
-                                                                             [RLX_FLOAT16] = range_float16,
-                                                                             [RLX_BFLOAT16] = range_bfloat16};
+                                                                            [RLX_DOUBLE] = range_double,
+                                                                            [RLX_FLOAT16] = range_float16,
+                                                                            [RLX_BFLOAT16] = range_bfloat16};
   if (!bodies[x->dtype]) return rlx_fail(ctx, RLX_UNSUPPORTED, "element type %s", rlx_dtype_name(x->dtype));
   if (k.channels) rlx_parallel_for(ctx, k.channels, 1 + 4096 / (k.batch * k.inner + 1), bodies[x->dtype], &k);
   return RLX_OK;
@@ -247,12 +247,12 @@ static rlx_status lower_old(rlx_graph *g, const rlx_node *n, rlx_value **outputs
 #define SPATIAL                                                                                                        \
   {.name = "spatial", .kind = RLX_ATTR_INT, .offset = offsetof(batchnorm_params, spatial), .default_int = 1}
 static const rlx_attr_def attrs[] = {
-    EPSILON,
-    {.name = "training_mode", .kind = RLX_ATTR_INT, .offset = offsetof(batchnorm_params, training_mode)},
-    {0}};
+    EPSILON, {.name = "training_mode", .kind = RLX_ATTR_INT, .offset = offsetof(batchnorm_params, training_mode)}, {0}};
 static const rlx_attr_def attrs7[] = {EPSILON, SPATIAL, {0}};
 static const rlx_attr_def attrs1[] = {
-    EPSILON, SPATIAL, {.name = "is_test", .kind = RLX_ATTR_INT, .offset = offsetof(batchnorm_params, is_test)},
+    EPSILON,
+    SPATIAL,
+    {.name = "is_test", .kind = RLX_ATTR_INT, .offset = offsetof(batchnorm_params, is_test)},
     {.name = "consumed_inputs", .kind = RLX_ATTR_INTS, .offset = offsetof(batchnorm_params, consumed_inputs)},
     {0}};
 
@@ -281,8 +281,8 @@ static const rlx_op batch_normalization = {
     .eval = eval,
 };
 
-static const rlx_port old_inputs[] = {{"X", "T", RLX_SET_FLOATS, 0, 0},    {"scale", "T", RLX_SET_FLOATS, 0, 0},
-                                      {"B", "T", RLX_SET_FLOATS, 0, 0},    {"mean", "T", RLX_SET_FLOATS, 0, 0},
+static const rlx_port old_inputs[] = {{"X", "T", RLX_SET_FLOATS, 0, 0},   {"scale", "T", RLX_SET_FLOATS, 0, 0},
+                                      {"B", "T", RLX_SET_FLOATS, 0, 0},   {"mean", "T", RLX_SET_FLOATS, 0, 0},
                                       {"var", "T", RLX_SET_FLOATS, 0, 0}, {0}};
 static const rlx_port old_outputs[] = {{"Y", "T", RLX_SET_FLOATS, 0, 0},
                                        {"mean", "T", RLX_SET_FLOATS, RLX_OPTIONAL, 0},

@@ -8,8 +8,8 @@ typedef struct batchnorm_params {
   uint64_t given;
   float epsilon, momentum;
   int64_t training_mode;
-  int64_t spatial, is_test;  /* old versions */
-  rlx_ints consumed_inputs;  /* version 1, without meaning */
+  int64_t spatial, is_test; /* old versions */
+  rlx_ints consumed_inputs; /* version 1, without meaning */
 } batchnorm_params;
 
 #endif

@@ -99,7 +99,6 @@ static rlx_status eval(rlx_ctx *ctx) {
   switch (x->dtype) {
 #define X(dtype, c_type, compute, class)                                                                               \
   case RLX_##dtype: return body(RLX_##dtype, ctx, &w);
-#include "ir/dtype.def"
     X(FLOAT16, , , )
     X(BFLOAT16, , , )
 #undef X

@@ -51,8 +51,8 @@ const char *convtranspose_window(const convtranspose_params *p, int rank, const 
 const char *convtranspose_resolve(const convtranspose_params *p, int x_rank, const int64_t *x_dims, int w_rank,
                                   const int64_t *w_dims, convtranspose_shape *out) {
   if (x_rank < 3 || w_rank != x_rank) return rlx_reason("an input of rank %d and weights of rank %d", x_rank, w_rank);
-  *out = (convtranspose_shape){.batch = x_dims[0], .channels = x_dims[1], .maps = w_dims[1] * p->group,
-                               .group = p->group};
+  *out =
+      (convtranspose_shape){.batch = x_dims[0], .channels = x_dims[1], .maps = w_dims[1] * p->group, .group = p->group};
   if (x_dims[1] != w_dims[0] || x_dims[1] % p->group) {
     return rlx_reason("%lld input channels in %lld groups, but weights for %lld", (long long)x_dims[1],
                       (long long)p->group, (long long)w_dims[0]);
@@ -124,7 +124,8 @@ static void add_plane(const transpose_task *t, const char *x, const char *w, cha
         row = row * win->in[d] + position;
       }
       if (inside) {
-        int64_t to = row * win->in[last] + first * win->stride[last] - win->begin[last] + tap[last] * win->dilation[last];
+        int64_t to =
+            row * win->in[last] + first * win->stride[last] - win->begin[last] + tap[last] * win->dilation[last];
         int64_t from = row_x * win->out[last] + first;
         if (t->dtype == RLX_FLOAT) {
           scatter_float((float *)y + to, (const float *)x + from, *(const float *)w, end - first, win->stride[last]);
@@ -188,8 +189,13 @@ static rlx_status eval(rlx_ctx *ctx) {
 static const rlx_attr_def attrs[] = {
     WINDOW_ATTRS(convtranspose_params),
     WINDOW_KERNEL(convtranspose_params, 0),
-    {.name = "group", .kind = RLX_ATTR_INT, .flags = RLX_RANGED, .offset = offsetof(convtranspose_params, group),
-     .default_int = 1, .min = 1, .max = INT32_MAX},
+    {.name = "group",
+     .kind = RLX_ATTR_INT,
+     .flags = RLX_RANGED,
+     .offset = offsetof(convtranspose_params, group),
+     .default_int = 1,
+     .min = 1,
+     .max = INT32_MAX},
     {.name = "output_padding", .kind = RLX_ATTR_INTS, .offset = offsetof(convtranspose_params, output_padding)},
     {.name = "output_shape", .kind = RLX_ATTR_INTS, .offset = offsetof(convtranspose_params, output_shape)},
     {0}};
@@ -198,8 +204,9 @@ static const rlx_op conv_transpose = {
     .name = "onnx.ConvTranspose",
     .version = 1,
     .doc = "The adjoint of convolution: spreads each element of X by the weights.",
-    .samples = (const char *const[]){"float[1,2,3,3], float[2,3,3,3], float[3] {strides = [2,2], pads = [1,1,1,1]}",
-                                     "float[1,4,5], float[4,2,3] {group = 2, output_padding = [1], strides = [2]}", NULL},
+    .samples =
+        (const char *const[]){"float[1,2,3,3], float[2,3,3,3], float[3] {strides = [2,2], pads = [1,1,1,1]}",
+                              "float[1,4,5], float[4,2,3] {group = 2, output_padding = [1], strides = [2]}", NULL},
     .inputs = (const rlx_port[]){{"X", "T", RLX_SET_FLOATS, 0, 0},
                                  {"W", "T", RLX_SET_FLOATS, 0, 0},
                                  {"B", "T", RLX_SET_FLOATS, RLX_OPTIONAL, 0},

@@ -38,8 +38,9 @@ static rlx_status infer(rlx_infer *ctx) {
   for (int d = 0; d < 2; d++) {
     if (win.out[d] == RLX_UNKNOWN && offset->rank == 4) win.out[d] = offset->dims[d + 2];
   }
-  rlx_infer_set(ctx, 0, 4, (const int64_t[]){x->rank == 4 ? x->dims[0] : RLX_UNKNOWN,
-                                             w->rank == 4 ? w->dims[0] : RLX_UNKNOWN, win.out[0], win.out[1]});
+  rlx_infer_set(ctx, 0, 4,
+                (const int64_t[]){x->rank == 4 ? x->dims[0] : RLX_UNKNOWN, w->rank == 4 ? w->dims[0] : RLX_UNKNOWN,
+                                  win.out[0], win.out[1]});
   return RLX_OK;
 }
 
@@ -138,8 +139,11 @@ static rlx_status eval(rlx_ctx *ctx) {
 #define GROUP(attr_name, member)                                                                                       \
   {.name = attr_name, .kind = RLX_ATTR_INT, .flags = RLX_RANGED, .offset = offsetof(deform_params, member),            \
    .default_int = 1, .min = 1, .max = INT32_MAX}
-static const rlx_attr_def attrs[] = {WINDOW_ATTRS(deform_params), WINDOW_KERNEL(deform_params, 0),
-                                     GROUP("group", group), GROUP("offset_group", offset_group), {0}};
+static const rlx_attr_def attrs[] = {WINDOW_ATTRS(deform_params),
+                                     WINDOW_KERNEL(deform_params, 0),
+                                     GROUP("group", group),
+                                     GROUP("offset_group", offset_group),
+                                     {0}};
 static const rlx_op deform_conv = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.DeformConv",

@@ -42,7 +42,8 @@ static rlx_status eval(rlx_ctx *ctx) {
   float *out = y->data;
   const float *add = z ? z->data : NULL;
   for (int64_t i = 0; add && i < y->count; i++) out[i] += add[i];
-  fused_activation_apply(fused_activation_parse(&p->activation.name), p->activation.alpha, p->activation.beta, out, y->count);
+  fused_activation_apply(fused_activation_parse(&p->activation.name), p->activation.alpha, p->activation.beta, out,
+                         y->count);
   return RLX_OK;
 }
 

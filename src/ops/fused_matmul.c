@@ -57,7 +57,8 @@ static void finish(const fused_matmul_params *p, const matmul_shape *s, const rl
     if (b) out[i] += b[i % s->n];
     if (add) out[i] += add[i];
   }
-  fused_activation_apply(fused_activation_parse(&p->activation.name), p->activation.alpha, p->activation.beta, out, y->count);
+  fused_activation_apply(fused_activation_parse(&p->activation.name), p->activation.alpha, p->activation.beta, out,
+                         y->count);
 }
 
 static rlx_status eval(rlx_ctx *ctx) {

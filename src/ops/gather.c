@@ -140,7 +140,8 @@ static const rlx_op gather = {
     .eval = gather_eval,
 };
 
-/* The same code as a kernel, to say that it reads its operands at any address: a table of embeddings stays in its file. */
+/* The same code as a kernel, to say that it reads its operands at any address: a table of embeddings stays in its file.
+ */
 static const rlx_cpu_kernel rows = {
     .struct_size = sizeof(rlx_cpu_kernel),
     .head = {.op = "onnx.Gather", .name = "rows", .min_align = 1},

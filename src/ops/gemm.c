@@ -181,12 +181,12 @@ static const rlx_op gemm = {
     .name = "onnx.Gemm",
     .version = 7,
     .doc = "Y = alpha A' B' + beta C, A' and B' transposed or not, C broadcast.",
-    .samples = (const char *const[]){"float[3,4], float[4,5], float[5]", "float[4,3], float[5,4] {transA = 1, transB = 1}",
-                                     "double[3,4], double[4,5], double[3,1] {alpha = 0.5, beta = 2.0}", NULL},
-    .inputs = (const rlx_port[]){{"A", "T", GEMM_SET, 0, 0},
-                                 {"B", "T", GEMM_SET, 0, 0},
-                                 {"C", "T", GEMM_SET, RLX_OPTIONAL, 0},
-                                 {0}},
+    .samples =
+        (const char *const[]){"float[3,4], float[4,5], float[5]", "float[4,3], float[5,4] {transA = 1, transB = 1}",
+                              "double[3,4], double[4,5], double[3,1] {alpha = 0.5, beta = 2.0}", NULL},
+    .inputs =
+        (const rlx_port[]){
+            {"A", "T", GEMM_SET, 0, 0}, {"B", "T", GEMM_SET, 0, 0}, {"C", "T", GEMM_SET, RLX_OPTIONAL, 0}, {0}},
     .outputs = outputs,
     .attrs = attrs,
     .params_size = sizeof(gemm_params),
@@ -201,7 +201,8 @@ static const rlx_op gemm_old = {
     .name = "onnx.Gemm",
     .version = 1,
     .doc = "Y = alpha A' B' + beta C, with an attribute to allow C to broadcast.",
-    .inputs = (const rlx_port[]){{"A", "T", GEMM_SET, 0, 0}, {"B", "T", GEMM_SET, 0, 0}, {"C", "T", GEMM_SET, 0, 0}, {0}},
+    .inputs =
+        (const rlx_port[]){{"A", "T", GEMM_SET, 0, 0}, {"B", "T", GEMM_SET, 0, 0}, {"C", "T", GEMM_SET, 0, 0}, {0}},
     .outputs = outputs,
     .attrs = old_attrs,
     .params_size = sizeof(gemm_params),

@@ -18,7 +18,7 @@ typedef enum outside { OUTSIDE_ZEROS, OUTSIDE_BORDER, OUTSIDE_REFLECTION } outsi
 
 typedef struct grid_task {
   const rlx_operand *x, *grid, *y;
-  int axes; /* spatial */
+  int axes;                  /* spatial */
   int64_t channels, in, out; /* elements of a plane */
   sampling mode;
   outside padding;
@@ -133,8 +133,8 @@ static rlx_status infer_sample(rlx_infer *ctx) {
   }
   int64_t dims[RLX_MAX_RANK];
   for (int d = 0; d < rank; d++) {
-    dims[d] = d < 2 ? (x->rank == rank ? x->dims[d] : RLX_UNKNOWN)
-                    : (grid->rank == rank ? grid->dims[d - 1] : RLX_UNKNOWN);
+    dims[d] =
+        d < 2 ? (x->rank == rank ? x->dims[d] : RLX_UNKNOWN) : (grid->rank == rank ? grid->dims[d - 1] : RLX_UNKNOWN);
   }
   rlx_infer_set(ctx, 0, rank, dims);
   return RLX_OK;
@@ -149,13 +149,15 @@ static rlx_status eval_sample(rlx_ctx *ctx) {
   grid_task t = {.x = x, .grid = grid, .y = y, .axes = x->rank - 2, .channels = x->dims[1], .in = 1, .out = 1};
   for (int d = 2; d < x->rank; d++) t.in *= x->dims[d], t.out *= y->dims[d];
   t.corners = p->align_corners != 0;
-  t.mode = is(&p->mode, "nearest") ? SAMPLE_NEAREST
-           : is(&p->mode, "cubic") || is(&p->mode, "bicubic") ? SAMPLE_CUBIC : SAMPLE_LINEAR;
+  t.mode = is(&p->mode, "nearest")                            ? SAMPLE_NEAREST
+           : is(&p->mode, "cubic") || is(&p->mode, "bicubic") ? SAMPLE_CUBIC
+                                                              : SAMPLE_LINEAR;
   if (t.mode == SAMPLE_LINEAR && !is(&p->mode, "linear") && !is(&p->mode, "bilinear")) {
     return rlx_fail(ctx, RLX_INVALID, "mode is not linear, nearest or cubic");
   }
-  t.padding = is(&p->padding_mode, "border") ? OUTSIDE_BORDER
-              : is(&p->padding_mode, "reflection") ? OUTSIDE_REFLECTION : OUTSIDE_ZEROS;
+  t.padding = is(&p->padding_mode, "border")       ? OUTSIDE_BORDER
+              : is(&p->padding_mode, "reflection") ? OUTSIDE_REFLECTION
+                                                   : OUTSIDE_ZEROS;
   if (t.padding == OUTSIDE_ZEROS && !is(&p->padding_mode, "zeros")) {
     return rlx_fail(ctx, RLX_INVALID, "padding_mode is not zeros, border or reflection");
   }
@@ -185,7 +187,8 @@ static rlx_status infer_affine(rlx_infer *ctx) {
   }
   int64_t count = rlx_tensor_count(size), dims[5];
   const int64_t *s = rlx_tensor_data(size);
-  if (count != 4 && count != 5) return rlx_fail(ctx, RLX_INVALID, "size has %lld entries, not 4 or 5", (long long)count);
+  if (count != 4 && count != 5)
+    return rlx_fail(ctx, RLX_INVALID, "size has %lld entries, not 4 or 5", (long long)count);
   for (int64_t d = 0; d < count; d++) {
     if (s[d] < 0) return rlx_fail(ctx, RLX_INVALID, "size holds %lld", (long long)s[d]);
   }
@@ -230,7 +233,9 @@ static rlx_status eval_affine(rlx_ctx *ctx) { DISPATCH_FLOATS(ctx->inputs[0].dty
 #define CORNERS {.name = "align_corners", .kind = RLX_ATTR_INT, .offset = offsetof(grid_params, align_corners)}
 static const rlx_attr_def sample_attrs[] = {
     {.name = "mode", .kind = RLX_ATTR_STRING, .offset = offsetof(grid_params, mode), .default_string = "linear"},
-    {.name = "padding_mode", .kind = RLX_ATTR_STRING, .offset = offsetof(grid_params, padding_mode),
+    {.name = "padding_mode",
+     .kind = RLX_ATTR_STRING,
+     .offset = offsetof(grid_params, padding_mode),
      .default_string = "zeros"},
     CORNERS,
     {0}};
@@ -241,8 +246,9 @@ static const rlx_op grid_sample = {
     .name = "onnx.GridSample",
     .version = 16,
     .doc = "Values of X interpolated at the normalised coordinates of a grid.",
-    .samples = (const char *const[]){"float[1,2,4,5], float[1,3,3,2]",
-                                     "float[1,1,4,4], float[1,2,2,2] {mode = \"cubic\", padding_mode = \"border\"}", NULL},
+    .samples =
+        (const char *const[]){"float[1,2,4,5], float[1,3,3,2]",
+                              "float[1,1,4,4], float[1,2,2,2] {mode = \"cubic\", padding_mode = \"border\"}", NULL},
     .inputs = (const rlx_port[]){{"X", "T1", VALUES, 0, 0}, {"grid", "T2", RLX_SET_FLOATS, 0, 0}, {0}},
     .outputs = (const rlx_port[]){{"Y", "T1", VALUES, 0, 0}, {0}},
     .attrs = sample_attrs,
@@ -256,9 +262,8 @@ static const rlx_op affine_grid = {
     .name = "onnx.AffineGrid",
     .version = 20,
     .doc = "The grid of normalised coordinates that affine matrices map the output's to.",
-    .inputs = (const rlx_port[]){{"theta", "T1", RLX_SET_FLOATS, 0, 0},
-                                 {"size", "T2", RLX_SET(RLX_INT64), RLX_HOST, 0},
-                                 {0}},
+    .inputs =
+        (const rlx_port[]){{"theta", "T1", RLX_SET_FLOATS, 0, 0}, {"size", "T2", RLX_SET(RLX_INT64), RLX_HOST, 0}, {0}},
     .outputs = (const rlx_port[]){{"grid", "T1", RLX_SET_FLOATS, 0, 0}, {0}},
     .attrs = affine_attrs,
     .params_size = sizeof(grid_params),

@@ -78,9 +78,9 @@ static rlx_status eval(rlx_ctx *ctx, bool per_group) {
   if (bad) return rlx_fail(ctx, RLX_INVALID, "%s", bad);
   if (in[0].count == 0) return RLX_OK;
   static void (*const bodies[RLX_DTYPE_COUNT])(void *, int64_t, int64_t) = {[RLX_FLOAT] = range_float,
-                                                                             [RLX_DOUBLE] = range_double,
-                                                                             [RLX_FLOAT16] = range_float16,
-                                                                             [RLX_BFLOAT16] = range_bfloat16};
+                                                                            [RLX_DOUBLE] = range_double,
+                                                                            [RLX_FLOAT16] = range_float16,
+                                                                            [RLX_BFLOAT16] = range_bfloat16};
   if (!bodies[in[0].dtype]) return rlx_fail(ctx, RLX_UNSUPPORTED, "element type %s", rlx_dtype_name(in[0].dtype));
   int64_t each = in[0].count / (k.shape.batch * k.shape.groups);
   rlx_parallel_for(ctx, k.shape.batch * k.shape.groups, 1 + 4096 / each, bodies[in[0].dtype], &k);
@@ -99,14 +99,13 @@ static const rlx_attr_def instance_attrs[] = {
     {.name = "consumed_inputs", .kind = RLX_ATTR_INTS, .offset = offsetof(groupnorm_params, consumed_inputs)},
     {0}};
 static const rlx_attr_def group_attrs[] = {
-    EPSILON, GROUPS,
+    EPSILON,
+    GROUPS,
     {.name = "stash_type", .kind = RLX_ATTR_INT, .offset = offsetof(groupnorm_params, stash_type), .default_int = 1},
     {0}};
 static const rlx_attr_def group18_attrs[] = {EPSILON, GROUPS, {0}};
-static const rlx_port inputs[] = {{"input", "T", RLX_SET_FLOATS, 0, 0},
-                                  {"scale", "T", RLX_SET_FLOATS, 0, 0},
-                                  {"B", "T", RLX_SET_FLOATS, 0, 0},
-                                  {0}};
+static const rlx_port inputs[] = {
+    {"input", "T", RLX_SET_FLOATS, 0, 0}, {"scale", "T", RLX_SET_FLOATS, 0, 0}, {"B", "T", RLX_SET_FLOATS, 0, 0}, {0}};
 static const rlx_port outputs[] = {{"output", "T", RLX_SET_FLOATS, 0, 0}, {0}};
 
 #define RECORD(op_name, since, text, attr_rows, eval_fn, ...)                                                          \

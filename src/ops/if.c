@@ -22,20 +22,20 @@ static rlx_status infer(rlx_infer *ctx) {
   const rlx_graph *a = p->then_branch, *b = p->else_branch;
   size_t count = (size_t)rlx_infer_output_count(ctx);
   if (a->outputs.count != count || b->outputs.count != count)
-    return rlx_fail(ctx, RLX_INVALID, "%zu outputs, but the branches have %zu and %zu", count, a->outputs.count, b->outputs.count);
+    return rlx_fail(ctx, RLX_INVALID, "%zu outputs, but the branches have %zu and %zu", count, a->outputs.count,
+                    b->outputs.count);
   if (a->inputs.count || b->inputs.count) return rlx_fail(ctx, RLX_INVALID, "a branch has inputs");
   for (size_t i = 0; i < count; i++) {
     const rlx_type *x = &a->outputs.data[i].value->type, *y = &b->outputs.data[i].value->type;
     if (x->dtype != y->dtype && x->dtype != RLX_UNDEFINED && y->dtype != RLX_UNDEFINED)
-      return rlx_fail(ctx, RLX_INVALID, "output %zu is %s in one branch and %s in the other", i, rlx_dtype_name(x->dtype),
-                      rlx_dtype_name(y->dtype));
+      return rlx_fail(ctx, RLX_INVALID, "output %zu is %s in one branch and %s in the other", i,
+                      rlx_dtype_name(x->dtype), rlx_dtype_name(y->dtype));
     if (x->kind != y->kind && x->dtype != RLX_UNDEFINED && y->dtype != RLX_UNDEFINED)
       return rlx_fail(ctx, RLX_INVALID, "output %zu is a tensor in one branch and not in the other", i);
     merge(rlx_infer_output(ctx, (int)i), x, y);
   }
   return RLX_OK;
 }
-
 
 /* Results go where this node's own outputs are. */
 static rlx_status place(void *user, int i, const rlx_operand *is, void **data) {
@@ -51,7 +51,8 @@ static rlx_status eval(rlx_ctx *ctx) {
   const executor_head *e = ctx->executor;
   rlx_operand few[8] = {{0}}, *results = few;
   if (!e || !e->call) return rlx_fail(ctx, RLX_UNSUPPORTED, "subgraphs run in sessions only");
-  if (ctx->inputs[0].count != 1) return rlx_fail(ctx, RLX_INVALID, "the condition has %lld elements", (long long)ctx->inputs[0].count);
+  if (ctx->inputs[0].count != 1)
+    return rlx_fail(ctx, RLX_INVALID, "the condition has %lld elements", (long long)ctx->inputs[0].count);
   bool cond = *(const uint8_t *)ctx->inputs[0].data != 0;
   if (ctx->output_count > 8) results = mem_array((size_t)ctx->output_count, sizeof *results);
   if (!results) return rlx_fail(ctx, RLX_OUT_OF_MEMORY, "out of memory");
@@ -74,8 +75,14 @@ static const rlx_op op_if = {
     .doc = "Runs then_branch if cond is true, else else_branch; the outputs are those of the branch.",
     .inputs = (const rlx_port[]){{"cond", NULL, RLX_SET(RLX_BOOL), RLX_HOST, 0}, {0}},
     .outputs = (const rlx_port[]){{"outputs", NULL, 0, RLX_VARIADIC | RLX_HETEROGENEOUS | RLX_ANY_KIND, 1}, {0}},
-    .attrs = (const rlx_attr_def[]){{.name = "then_branch", .kind = RLX_ATTR_GRAPH, .flags = RLX_REQUIRED, .offset = offsetof(if_params, then_branch)},
-                                    {.name = "else_branch", .kind = RLX_ATTR_GRAPH, .flags = RLX_REQUIRED, .offset = offsetof(if_params, else_branch)},
+    .attrs = (const rlx_attr_def[]){{.name = "then_branch",
+                                     .kind = RLX_ATTR_GRAPH,
+                                     .flags = RLX_REQUIRED,
+                                     .offset = offsetof(if_params, then_branch)},
+                                    {.name = "else_branch",
+                                     .kind = RLX_ATTR_GRAPH,
+                                     .flags = RLX_REQUIRED,
+                                     .offset = offsetof(if_params, else_branch)},
                                     {0}},
     .params_size = sizeof(if_params),
     .traits = RLX_CONTROL_FLOW,

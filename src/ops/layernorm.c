@@ -128,9 +128,9 @@ static rlx_status eval(rlx_ctx *ctx, bool rms) {
   rlx_status status = affine_open(ctx, 1, &task.scale, &task.shape);
   if (!status && ctx->input_count > 2 && ctx->inputs[2].data) status = affine_open(ctx, 2, &task.bias, &task.shape);
   static void (*const bodies[RLX_DTYPE_COUNT])(void *, int64_t, int64_t) = {[RLX_FLOAT] = rows_float,
-                                                                             [RLX_DOUBLE] = rows_double,
-                                                                             [RLX_FLOAT16] = rows_float16,
-                                                                             [RLX_BFLOAT16] = rows_bfloat16};
+                                                                            [RLX_DOUBLE] = rows_double,
+                                                                            [RLX_FLOAT16] = rows_float16,
+                                                                            [RLX_BFLOAT16] = rows_bfloat16};
   if (!status && !bodies[x->dtype]) {
     status = rlx_fail(ctx, RLX_UNSUPPORTED, "element type %s", rlx_dtype_name(x->dtype));
   }
@@ -148,8 +148,13 @@ static rlx_status eval_rms(rlx_ctx *ctx) { return eval(ctx, true); }
 static const rlx_attr_def attrs[] = {
     {.name = "axis", .kind = RLX_ATTR_INT, .offset = offsetof(layernorm_params, axis), .default_int = -1},
     {.name = "epsilon", .kind = RLX_ATTR_FLOAT, .offset = offsetof(layernorm_params, epsilon), .default_float = 1e-5f},
-    {.name = "stash_type", .kind = RLX_ATTR_INT, .flags = RLX_RANGED, .offset = offsetof(layernorm_params, stash_type),
-     .default_int = RLX_FLOAT, .min = 1, .max = 16},
+    {.name = "stash_type",
+     .kind = RLX_ATTR_INT,
+     .flags = RLX_RANGED,
+     .offset = offsetof(layernorm_params, stash_type),
+     .default_int = RLX_FLOAT,
+     .min = 1,
+     .max = 16},
     {0}};
 #define STASH (RLX_SET(RLX_FLOAT) | RLX_SET(RLX_BFLOAT16) | RLX_SET(RLX_DOUBLE) | RLX_SET(RLX_FLOAT16))
 

@@ -19,12 +19,14 @@ static int carried_count(int inputs) { return inputs > FIXED_INPUTS ? inputs - F
 static rlx_status check_counts(rlx_infer *ctx, const rlx_graph *body) {
   size_t carried = (size_t)carried_count(rlx_infer_input_count(ctx));
   if (body->inputs.count != carried + 2)
-    return rlx_fail(ctx, RLX_INVALID, "%zu carried values, but the body has %zu inputs instead of %zu", carried, body->inputs.count,
-                    carried + 2);
+    return rlx_fail(ctx, RLX_INVALID, "%zu carried values, but the body has %zu inputs instead of %zu", carried,
+                    body->inputs.count, carried + 2);
   if (body->outputs.count < carried + 1)
-    return rlx_fail(ctx, RLX_INVALID, "%zu carried values, but the body has only %zu outputs", carried, body->outputs.count);
+    return rlx_fail(ctx, RLX_INVALID, "%zu carried values, but the body has only %zu outputs", carried,
+                    body->outputs.count);
   if ((size_t)rlx_infer_output_count(ctx) > body->outputs.count - 1)
-    return rlx_fail(ctx, RLX_INVALID, "%d outputs, but the body has %zu", rlx_infer_output_count(ctx), body->outputs.count);
+    return rlx_fail(ctx, RLX_INVALID, "%d outputs, but the body has %zu", rlx_infer_output_count(ctx),
+                    body->outputs.count);
   return RLX_OK;
 }
 
@@ -41,12 +43,15 @@ static rlx_status feed(rlx_infer *ctx, rlx_graph *body) {
   return RLX_OK;
 }
 
-static bool is_true(const rlx_tensor *t) { return t && t->dtype == RLX_BOOL && t->count == 1 && *(const uint8_t *)t->data; }
+static bool is_true(const rlx_tensor *t) {
+  return t && t->dtype == RLX_BOOL && t->count == 1 && *(const uint8_t *)t->data;
+}
 
 /* The body never ends the loop: its condition is what it was given, or constant. */
 static bool never_ends(const rlx_graph *body) {
   const rlx_value *v = body->outputs.data[0].value;
-  while (v->producer && v->graph == body && strcmp(v->producer->op_name, "onnx.Identity") == 0 && v->producer->inputs[0])
+  while (v->producer && v->graph == body && strcmp(v->producer->op_name, "onnx.Identity") == 0 &&
+         v->producer->inputs[0])
     v = v->producer->inputs[0];
   return v == body->inputs.data[1] || is_true(v->constant);
 }
@@ -69,7 +74,8 @@ static rlx_status infer_scan(rlx_infer *ctx, const rlx_graph *body, int output, 
   if (item->kind != RLX_KIND_TENSOR) return rlx_fail(ctx, RLX_UNSUPPORTED, "scan output '%s' is no tensor", o->name);
   t->dtype = item->dtype;
   if (item->rank < 0) return RLX_OK;
-  if (item->rank >= RLX_MAX_RANK) return rlx_fail(ctx, RLX_UNSUPPORTED, "scan output '%s' of rank %d", o->name, item->rank + 1);
+  if (item->rank >= RLX_MAX_RANK)
+    return rlx_fail(ctx, RLX_UNSUPPORTED, "scan output '%s' of rank %d", o->name, item->rank + 1);
   int64_t dims[RLX_MAX_RANK] = {count};
   memcpy(dims + 1, item->dims, (size_t)item->rank * sizeof *dims);
   rlx_infer_set(ctx, output, item->rank + 1, dims);
@@ -83,7 +89,8 @@ static rlx_status infer(rlx_infer *ctx) {
   RLX_TRY(feed(ctx, p->body));
   for (int i = 0; i < carried && i < outputs; i++) {
     const graph_output *o = &p->body->outputs.data[1 + i];
-    RLX_TRY(loop_merge(ctx, o->name, rlx_infer_input(ctx, FIXED_INPUTS + i), &o->value->type, rlx_infer_output(ctx, i)));
+    RLX_TRY(
+        loop_merge(ctx, o->name, rlx_infer_input(ctx, FIXED_INPUTS + i), &o->value->type, rlx_infer_output(ctx, i)));
   }
   int64_t count = outputs > carried ? trips(ctx, p->body) : RLX_UNKNOWN;
   for (int i = carried; i < outputs; i++) RLX_TRY(infer_scan(ctx, p->body, i, count));
@@ -109,7 +116,11 @@ static rlx_status read_start(rlx_ctx *ctx, int64_t *count, uint8_t *go_on) {
 static rlx_operand scalar(const rlx_graph *body, int input, void *data, rlx_dtype dtype) {
   static const int64_t one = 1;
   int64_t bytes = rlx_dtype_bytes(dtype, 1);
-  return (rlx_operand){.data = data, .dims = &one, .count = 1, .bytes = bytes, .dtype = dtype,
+  return (rlx_operand){.data = data,
+                       .dims = &one,
+                       .count = 1,
+                       .bytes = bytes,
+                       .dtype = dtype,
                        .rank = body->inputs.data[input]->type.rank == 1};
 }
 
@@ -148,7 +159,8 @@ static const rlx_port inputs[] = {{"M", NULL, RLX_SET(RLX_INT64), RLX_OPTIONAL |
                                   {"cond", NULL, RLX_SET(RLX_BOOL), RLX_OPTIONAL | RLX_HOST, 0},
                                   {"v_initial", NULL, 0, RLX_VARIADIC | RLX_HETEROGENEOUS | RLX_ANY_KIND, 0},
                                   {0}};
-static const rlx_port outputs[] = {{"v_final_and_scan_outputs", NULL, 0, RLX_VARIADIC | RLX_HETEROGENEOUS | RLX_ANY_KIND, 0}, {0}};
+static const rlx_port outputs[] = {
+    {"v_final_and_scan_outputs", NULL, 0, RLX_VARIADIC | RLX_HETEROGENEOUS | RLX_ANY_KIND, 0}, {0}};
 static const rlx_attr_def attrs[] = {
     {.name = "body", .kind = RLX_ATTR_GRAPH, .flags = RLX_REQUIRED, .offset = offsetof(loop_params, body)}, {0}};
 
@@ -156,7 +168,8 @@ static const rlx_op op_loop = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Loop",
     .version = 1,
-    .doc = "Runs body until it has run M times or its condition is false. Values are carried from one iteration to the next; "
+    .doc = "Runs body until it has run M times or its condition is false. Values are carried from one iteration to the "
+           "next; "
            "what else body gives is stacked.",
     .inputs = inputs,
     .outputs = outputs,

@@ -84,7 +84,8 @@ static rlx_status eval(rlx_ctx *ctx, bool softmax) {
   if (ctx->input_count > 2 && ctx->inputs[2].data) r.weight = &ctx->inputs[2];
   if (ctx->output_count > 1 && ctx->outputs[1].data) r.log_prob = &ctx->outputs[1];
   if (r.weight && r.weight->count != r.classes) {
-    return rlx_fail(ctx, RLX_INVALID, "%lld weights for %lld classes", (long long)r.weight->count, (long long)r.classes);
+    return rlx_fail(ctx, RLX_INVALID, "%lld weights for %lld classes", (long long)r.weight->count,
+                    (long long)r.classes);
   }
   double sum = 0, weights = 0;
   bool none = is(&p->reduction, "none");
@@ -103,7 +104,10 @@ static rlx_status eval_cross_entropy(rlx_ctx *ctx) { return eval(ctx, true); }
 
 static const rlx_attr_def attrs[] = {
     {.name = "ignore_index", .kind = RLX_ATTR_INT, .offset = offsetof(loss_params, ignore_index)},
-    {.name = "reduction", .kind = RLX_ATTR_STRING, .offset = offsetof(loss_params, reduction), .default_string = "mean"},
+    {.name = "reduction",
+     .kind = RLX_ATTR_STRING,
+     .offset = offsetof(loss_params, reduction),
+     .default_string = "mean"},
     {0}};
 static const rlx_port inputs[] = {{"input", "T", RLX_SET_FLOATS, 0, 0},
                                   {"target", "Tind", RLX_SET_INDEX, 0, 0},

@@ -86,8 +86,13 @@ static const rlx_port inputs[] = {{"input", "T", RLX_SET_FLOATS, 0, 0}, {0}};
 static const rlx_port outputs[] = {{"output", "T", RLX_SET_FLOATS, 0, 0}, {0}};
 static const rlx_attr_def lp_attrs[] = {
     {.name = "axis", .kind = RLX_ATTR_INT, .offset = offsetof(norm_params, axis), .default_int = -1},
-    {.name = "p", .kind = RLX_ATTR_INT, .flags = RLX_RANGED, .offset = offsetof(norm_params, p), .default_int = 2,
-     .min = 1, .max = 2},
+    {.name = "p",
+     .kind = RLX_ATTR_INT,
+     .flags = RLX_RANGED,
+     .offset = offsetof(norm_params, p),
+     .default_int = 2,
+     .min = 1,
+     .max = 2},
     {0}};
 static const int64_t default_axes[] = {0, 2, 3};
 static const rlx_attr_def mean_variance_attrs[] = {

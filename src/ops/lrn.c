@@ -46,9 +46,9 @@ static rlx_status eval(rlx_ctx *ctx) {
   lrn_task k = {ctx->params, x->dims[1], 1, x->data, ctx->outputs[0].data};
   for (int d = 2; d < x->rank; d++) k.inner *= x->dims[d];
   static void (*const bodies[RLX_DTYPE_COUNT])(void *, int64_t, int64_t) = {[RLX_FLOAT] = range_float,
-                                                                             [RLX_DOUBLE] = range_double,
-                                                                             [RLX_FLOAT16] = range_float16,
-                                                                             [RLX_BFLOAT16] = range_bfloat16};
+                                                                            [RLX_DOUBLE] = range_double,
+                                                                            [RLX_FLOAT16] = range_float16,
+                                                                            [RLX_BFLOAT16] = range_bfloat16};
   if (!bodies[x->dtype]) return rlx_fail(ctx, RLX_UNSUPPORTED, "element type %s", rlx_dtype_name(x->dtype));
   rlx_parallel_for(ctx, x->dims[0] * k.inner, 1 + 1024 / k.channels, bodies[x->dtype], &k);
   return RLX_OK;
@@ -58,8 +58,12 @@ static const rlx_attr_def attrs[] = {
     {.name = "alpha", .kind = RLX_ATTR_FLOAT, .offset = offsetof(lrn_params, alpha), .default_float = 1e-4f},
     {.name = "beta", .kind = RLX_ATTR_FLOAT, .offset = offsetof(lrn_params, beta), .default_float = 0.75f},
     {.name = "bias", .kind = RLX_ATTR_FLOAT, .offset = offsetof(lrn_params, bias), .default_float = 1},
-    {.name = "size", .kind = RLX_ATTR_INT, .flags = RLX_REQUIRED | RLX_RANGED, .offset = offsetof(lrn_params, size),
-     .min = 1, .max = INT32_MAX},
+    {.name = "size",
+     .kind = RLX_ATTR_INT,
+     .flags = RLX_REQUIRED | RLX_RANGED,
+     .offset = offsetof(lrn_params, size),
+     .min = 1,
+     .max = INT32_MAX},
     {0}};
 static const rlx_op lrn = {
     .struct_size = sizeof(rlx_op),

@@ -15,10 +15,10 @@ typedef struct gemm_params {
 /* A batched product: for each of `count` positions of the broadcast batch, m × k by k × n. */
 typedef struct matmul_shape {
   int64_t m, n, k;
-  int64_t count;                                              /* of batches */
-  int rank;                                                   /* of the batch */
+  int64_t count; /* of batches */
+  int rank;      /* of the batch */
   int64_t batch[RLX_MAX_RANK];
-  int64_t a_step[RLX_MAX_RANK], b_step[RLX_MAX_RANK];         /* in matrices; 0: broadcast */
+  int64_t a_step[RLX_MAX_RANK], b_step[RLX_MAX_RANK]; /* in matrices; 0: broadcast */
 } matmul_shape;
 
 /* NULL, or why the shapes do not fit, in the buffer of rlx_reason. All dims must be known. */

@@ -48,7 +48,8 @@ static const rlx_op optional = {
     .doc = "An optional that holds the input, or nothing of the type given.",
     .inputs = (const rlx_port[]){{.name = "input", .flags = ANY | RLX_OPTIONAL}, {0}},
     .outputs = (const rlx_port[]){{.name = "output", .flags = ANY}, {0}},
-    .attrs = (const rlx_attr_def[]){{.name = "type", .kind = RLX_ATTR_TYPE, .offset = offsetof(optional_params, type)}, {0}},
+    .attrs =
+        (const rlx_attr_def[]){{.name = "type", .kind = RLX_ATTR_TYPE, .offset = offsetof(optional_params, type)}, {0}},
     .params_size = sizeof(optional_params),
     .traits = RLX_PURE,
     .infer = optional_infer,

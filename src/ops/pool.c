@@ -179,24 +179,27 @@ static rlx_status eval_global_lp(rlx_ctx *ctx) {
   }
 
 static const rlx_attr_def max_attrs[] = {
-    WINDOW_ATTRS(pool_params), WINDOW_KERNEL(pool_params, RLX_REQUIRED), WINDOW_CEIL(pool_params),
+    WINDOW_ATTRS(pool_params),
+    WINDOW_KERNEL(pool_params, RLX_REQUIRED),
+    WINDOW_CEIL(pool_params),
     {.name = "storage_order", .kind = RLX_ATTR_INT, .offset = offsetof(pool_params, storage_order)},
     {0}};
 static const rlx_attr_def average_attrs[] = {
-    WINDOW_ATTRS(pool_params), WINDOW_KERNEL(pool_params, RLX_REQUIRED), WINDOW_CEIL(pool_params),
+    WINDOW_ATTRS(pool_params),
+    WINDOW_KERNEL(pool_params, RLX_REQUIRED),
+    WINDOW_CEIL(pool_params),
     {.name = "count_include_pad", .kind = RLX_ATTR_INT, .offset = offsetof(pool_params, count_include_pad)},
     {0}};
-static const rlx_attr_def lp_attrs[] = {WINDOW_ATTRS(pool_params), WINDOW_KERNEL(pool_params, RLX_REQUIRED),
-                                        WINDOW_CEIL(pool_params), RANGED_P, {0}};
-static const rlx_attr_def lp1_attrs[] = {WINDOW_ATTRS(pool_params), WINDOW_KERNEL(pool_params, RLX_REQUIRED), REAL_P,
-                                         {0}};
+static const rlx_attr_def lp_attrs[] = {
+    WINDOW_ATTRS(pool_params), WINDOW_KERNEL(pool_params, RLX_REQUIRED), WINDOW_CEIL(pool_params), RANGED_P, {0}};
+static const rlx_attr_def lp1_attrs[] = {
+    WINDOW_ATTRS(pool_params), WINDOW_KERNEL(pool_params, RLX_REQUIRED), REAL_P, {0}};
 static const rlx_attr_def global_lp_attrs[] = {RANGED_P, {0}};
 static const rlx_attr_def global_lp1_attrs[] = {REAL_P, {0}};
 
 #define MAX_SET (RLX_SET_FLOATS | RLX_SET(RLX_INT8) | RLX_SET(RLX_UINT8))
-static const rlx_port max_outputs[] = {{"Y", "T", MAX_SET, 0, 0},
-                                       {"Indices", "I", RLX_SET(RLX_INT64), RLX_OPTIONAL, 0},
-                                       {0}};
+static const rlx_port max_outputs[] = {
+    {"Y", "T", MAX_SET, 0, 0}, {"Indices", "I", RLX_SET(RLX_INT64), RLX_OPTIONAL, 0}, {0}};
 static const rlx_op max_pool =
     RECORD("onnx.MaxPool", 1, "Largest element of each window, and where it lies.", MAX_SET, max_outputs, max_attrs,
            infer_pool, eval_max, "float[1,2,5,6] {kernel_shape = [3,2], strides = [2,1], pads = [1,0,1,0]}",
@@ -206,25 +209,24 @@ static const rlx_op average_pool =
            OUTPUT(RLX_SET_FLOATS), average_attrs, infer_pool, eval_average,
            "float[1,2,5,6] {kernel_shape = [3,2], strides = [2,1], pads = [1,0,1,0]}",
            "float[1,1,4,4,4] {kernel_shape = [2,2,2], auto_pad = \"SAME_LOWER\"}");
-static const rlx_op lp_pool = RECORD("onnx.LpPool", 2, "Lp norm of each window.", RLX_SET_FLOATS,
-                                     OUTPUT(RLX_SET_FLOATS), lp_attrs, infer_pool, eval_lp,
-                                     "float[1,2,5,6] {kernel_shape = [3,2], p = 3}");
-static const rlx_op lp_pool1 = RECORD("onnx.LpPool", 1, "Lp norm of each window, p a real number.", RLX_SET_FLOATS,
-                                      OUTPUT(RLX_SET_FLOATS), lp1_attrs, infer_pool, eval_lp,
-                                      "float[1,2,5,6] {kernel_shape = [3,2], p = 1.5}");
-static const rlx_op global_max =
-    RECORD("onnx.GlobalMaxPool", 1, "Largest element of each channel.", RLX_SET_FLOATS, OUTPUT(RLX_SET_FLOATS), NULL,
-           infer_global, eval_global_max, "float[2,3,4,5]");
+static const rlx_op lp_pool =
+    RECORD("onnx.LpPool", 2, "Lp norm of each window.", RLX_SET_FLOATS, OUTPUT(RLX_SET_FLOATS), lp_attrs, infer_pool,
+           eval_lp, "float[1,2,5,6] {kernel_shape = [3,2], p = 3}");
+static const rlx_op lp_pool1 =
+    RECORD("onnx.LpPool", 1, "Lp norm of each window, p a real number.", RLX_SET_FLOATS, OUTPUT(RLX_SET_FLOATS),
+           lp1_attrs, infer_pool, eval_lp, "float[1,2,5,6] {kernel_shape = [3,2], p = 1.5}");
+static const rlx_op global_max = RECORD("onnx.GlobalMaxPool", 1, "Largest element of each channel.", RLX_SET_FLOATS,
+                                        OUTPUT(RLX_SET_FLOATS), NULL, infer_global, eval_global_max, "float[2,3,4,5]");
 static const rlx_op global_average =
     RECORD("onnx.GlobalAveragePool", 1, "Mean of each channel.", RLX_SET_FLOATS, OUTPUT(RLX_SET_FLOATS), NULL,
            infer_global, eval_global_average, "float[2,3,4,5]");
-static const rlx_op global_lp = RECORD("onnx.GlobalLpPool", 2, "Lp norm of each channel.", RLX_SET_FLOATS,
-                                       OUTPUT(RLX_SET_FLOATS), global_lp_attrs, infer_global, eval_global_lp,
-                                       "float[2,3,4,5] {p = 1}");
+static const rlx_op global_lp =
+    RECORD("onnx.GlobalLpPool", 2, "Lp norm of each channel.", RLX_SET_FLOATS, OUTPUT(RLX_SET_FLOATS), global_lp_attrs,
+           infer_global, eval_global_lp, "float[2,3,4,5] {p = 1}");
 static const rlx_op global_lp1 =
-    RECORD("onnx.GlobalLpPool", 1, "Lp norm of each channel, p a real number.", RLX_SET_FLOATS,
-           OUTPUT(RLX_SET_FLOATS), global_lp1_attrs, infer_global, eval_global_lp, "float[2,3,4,5] {p = 2.5}");
+    RECORD("onnx.GlobalLpPool", 1, "Lp norm of each channel, p a real number.", RLX_SET_FLOATS, OUTPUT(RLX_SET_FLOATS),
+           global_lp1_attrs, infer_global, eval_global_lp, "float[2,3,4,5] {p = 2.5}");
 
-static const rlx_op *const ops[] = {&max_pool,   &average_pool,   &lp_pool,   &lp_pool1,
-                                    &global_max, &global_average, &global_lp, &global_lp1, NULL};
+static const rlx_op *const ops[] = {&max_pool,       &average_pool, &lp_pool,    &lp_pool1, &global_max,
+                                    &global_average, &global_lp,    &global_lp1, NULL};
 const rlx_module ops_pool = {.ops = ops};

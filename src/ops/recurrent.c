@@ -52,8 +52,8 @@ typedef struct recurrent_task {
   const recurrent_params *params;
   const double *in[8]; /* by RECURRENT_…; NULL: left out */
   const int32_t *lengths;
-  double *out[3];      /* Y, Y_h, Y_c; NULL: not wanted */
-  double *scratch;     /* per direction and sample: h, c, two blocks of gates */
+  double *out[3];  /* Y, Y_h, Y_c; NULL: not wanted */
+  double *scratch; /* per direction and sample: h, c, two blocks of gates */
 } recurrent_task;
 
 static int64_t scratch_size(const recurrent_shape *s) { return (2 + 2 * recurrent_gates(s->kind)) * s->hidden; }
@@ -110,9 +110,8 @@ static void step_lstm(const recurrent_task *t, const weights *k, double *h, doub
   for (int64_t i = 0; i < n; i++) {
     double pi = k->p ? k->p[i] * c[i] : 0, pf = k->p ? k->p[2 * n + i] * c[i] : 0;
     double in = activation_apply(&k->f[0], clipped(t, gx[i] + gh[i] + pi));
-    double forget = t->params->input_forget
-                        ? 1 - in
-                        : activation_apply(&k->f[0], clipped(t, gx[2 * n + i] + gh[2 * n + i] + pf));
+    double forget =
+        t->params->input_forget ? 1 - in : activation_apply(&k->f[0], clipped(t, gx[2 * n + i] + gh[2 * n + i] + pf));
     double cell = activation_apply(&k->f[1], clipped(t, gx[3 * n + i] + gh[3 * n + i]));
     c[i] = forget * c[i] + in * cell;
     double po = k->p ? k->p[n + i] * c[i] : 0;
@@ -125,8 +124,11 @@ static void run_sequence(const recurrent_task *t, int direction, int64_t sample)
   const recurrent_shape *s = &t->shape;
   int64_t n = s->hidden, rows = recurrent_gates(s->kind) * n;
   const double *b = t->in[RECURRENT_B] ? t->in[RECURRENT_B] + direction * 2 * rows : NULL;
-  weights k = {t->in[RECURRENT_W] + direction * rows * s->input, t->in[RECURRENT_R] + direction * rows * n, b,
-               b ? b + rows : NULL, t->in[RECURRENT_P] ? t->in[RECURRENT_P] + direction * 3 * n : NULL,
+  weights k = {t->in[RECURRENT_W] + direction * rows * s->input,
+               t->in[RECURRENT_R] + direction * rows * n,
+               b,
+               b ? b + rows : NULL,
+               t->in[RECURRENT_P] ? t->in[RECURRENT_P] + direction * 3 * n : NULL,
                s->functions[direction]};
   double *h = t->scratch + (direction * s->batch + sample) * scratch_size(s), *c = h + n, *gx = c + n, *gh = gx + rows;
   int64_t state = recurrent_state_at(s, direction, sample);

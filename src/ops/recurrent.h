@@ -43,9 +43,9 @@ double activation_apply(const activation *a, double x);
 
 typedef struct recurrent_shape {
   recurrent_kind kind;
-  int directions;      /* 1 or 2 */
-  bool reverse_first;  /* direction 0 runs backwards */
-  bool batch_first;    /* layout 1 */
+  int directions;     /* 1 or 2 */
+  bool reverse_first; /* direction 0 runs backwards */
+  bool batch_first;   /* layout 1 */
   int64_t steps, batch, input, hidden;
   activation functions[2][3]; /* by direction: f, g, h */
 } recurrent_shape;
@@ -63,7 +63,8 @@ static inline int64_t recurrent_x_at(const recurrent_shape *s, int64_t step, int
 }
 static inline int64_t recurrent_y_at(const recurrent_shape *s, int64_t step, int direction, int64_t sample) {
   return (s->batch_first ? (sample * s->steps + step) * s->directions + direction
-                         : (step * s->directions + direction) * s->batch + sample) * s->hidden;
+                         : (step * s->directions + direction) * s->batch + sample) *
+         s->hidden;
 }
 static inline int64_t recurrent_state_at(const recurrent_shape *s, int direction, int64_t sample) {
   return (s->batch_first ? sample * s->directions + direction : direction * s->batch + sample) * s->hidden;

@@ -64,8 +64,8 @@ rlx_status reduce_of_run(rlx_ctx *ctx, reduce_shape *out) {
   const rlx_operand *axes = ctx->input_count > 1 ? &ctx->inputs[1] : NULL;
   bool given = axes && axes->data;
   uint32_t mask;
-  int64_t bad = reduce_axes(x->rank, given ? axes->data : NULL, given ? axes->count : 0, p->noop_with_empty_axes != 0,
-                            &mask);
+  int64_t bad =
+      reduce_axes(x->rank, given ? axes->data : NULL, given ? axes->count : 0, p->noop_with_empty_axes != 0, &mask);
   if (bad >= 0) {
     return rlx_fail(ctx, RLX_INVALID, "axis %lld is outside rank %d or repeated",
                     (long long)((const int64_t *)axes->data)[bad], x->rank);
@@ -216,7 +216,9 @@ NUMBER_INLINE void walk(rlx_dtype t, reduce_mode m, const reduce_shape *s, const
 
 NUMBER_INLINE void finish(rlx_dtype t, reduce_mode m, int64_t count, const running *r, void *y, int64_t i) {
   if (m == REDUCE_MEAN && exact(t, m)) {
-    int64_t mean = count == 0 ? 0 : t == RLX_UINT64 ? (int64_t)((uint64_t)r->whole / (uint64_t)count) : r->whole / count;
+    int64_t mean = count == 0        ? 0
+                   : t == RLX_UINT64 ? (int64_t)((uint64_t)r->whole / (uint64_t)count)
+                                     : r->whole / count;
     number_store_int(t, y, i, mean);
   } else if (exact(t, m)) {
     number_store_int(t, y, i, r->whole);
@@ -319,8 +321,8 @@ static rlx_value *spread(rlx_graph *g, const rlx_node *n, rlx_value *dy) {
   } else if (!p->keepdims && !p->noop_with_empty_axes && rlx_value_type(x)->rank > 0) {
     int64_t all[RLX_MAX_RANK];
     for (int d = 0; d < rlx_value_type(x)->rank; d++) all[d] = d;
-    dy = rlx_graph_op(g, "onnx.Unsqueeze", NULL, 0,
-                      (rlx_value *[]){dy, ints_constant(g, all, rlx_value_type(x)->rank)}, 2);
+    dy = rlx_graph_op(g, "onnx.Unsqueeze", NULL, 0, (rlx_value *[]){dy, ints_constant(g, all, rlx_value_type(x)->rank)},
+                      2);
   }
   rlx_value *shape = rlx_graph_op(g, "onnx.Shape", NULL, 0, &x, 1);
   return rlx_graph_op(g, "onnx.Expand", NULL, 0, (rlx_value *[]){dy, shape}, 2);

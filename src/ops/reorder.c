@@ -16,10 +16,13 @@ static rlx_status eval(rlx_ctx *ctx) {
   return RLX_OK;
 }
 
-static const rlx_attr_def attrs[] = {
-    {.name = "layout", .kind = RLX_ATTR_INT, .flags = RLX_RANGED, .offset = offsetof(reorder_params, layout), .min = 0,
-     .max = UINT32_MAX},
-    {0}};
+static const rlx_attr_def attrs[] = {{.name = "layout",
+                                      .kind = RLX_ATTR_INT,
+                                      .flags = RLX_RANGED,
+                                      .offset = offsetof(reorder_params, layout),
+                                      .min = 0,
+                                      .max = UINT32_MAX},
+                                     {0}};
 static const rlx_op op = {
     .struct_size = sizeof(rlx_op),
     .name = "rlx.reorder",

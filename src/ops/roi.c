@@ -116,8 +116,8 @@ static rlx_status infer_align(rlx_infer *ctx) {
   const rlx_type *x = rlx_infer_input(ctx, 0), *rois = rlx_infer_input(ctx, 1);
   if (x->rank != RLX_UNKNOWN && x->rank != 4) return rlx_fail(ctx, RLX_INVALID, "X has rank %d, not 4", x->rank);
   int64_t count = rois->rank > 0 ? rois->dims[0] : RLX_UNKNOWN;
-  rlx_infer_set(ctx, 0, 4, (const int64_t[]){count, x->rank == 4 ? x->dims[1] : RLX_UNKNOWN, p->output_height,
-                                             p->output_width});
+  rlx_infer_set(ctx, 0, 4,
+                (const int64_t[]){count, x->rank == 4 ? x->dims[1] : RLX_UNKNOWN, p->output_height, p->output_width});
   return RLX_OK;
 }
 
@@ -127,9 +127,15 @@ static rlx_status resolve_align(rlx_ctx *ctx, roi_task *t) {
   if (x->rank != 4 || rois->rank != 2 || rois->dims[1] != 4 || batch->count != rois->dims[0]) {
     return rlx_fail(ctx, RLX_INVALID, "X, rois or batch_indices have the wrong shape");
   }
-  *t = (roi_task){.params = p, .channels = x->dims[1], .height = x->dims[2], .width = x->dims[3],
-                  .out_height = p->output_height, .out_width = p->output_width, .batch = batch->data,
-                  .samples = x->dims[0], .max = is(&p->mode, "max"),
+  *t = (roi_task){.params = p,
+                  .channels = x->dims[1],
+                  .height = x->dims[2],
+                  .width = x->dims[3],
+                  .out_height = p->output_height,
+                  .out_width = p->output_width,
+                  .batch = batch->data,
+                  .samples = x->dims[0],
+                  .max = is(&p->mode, "max"),
                   .half_pixel = is(&p->coordinate_transformation_mode, "half_pixel")};
   if (!t->max && !is(&p->mode, "avg")) return rlx_fail(ctx, RLX_INVALID, "mode is neither avg nor max");
   if (!t->half_pixel && !is(&p->coordinate_transformation_mode, "output_half_pixel")) {
@@ -184,7 +190,8 @@ static void pool_planes(void *arg, int64_t begin, int64_t end) {
     for (int64_t p = 0; p < bins[0] * bins[1]; p++) {
       int64_t at[2] = {p / bins[1], p % bins[1]}, low[2], high[2];
       for (int d = 0; d < 2; d++) {
-        double a = floor((double)at[d] * bin[d]) + (double)start[d], b = ceil((double)(at[d] + 1) * bin[d]) + (double)start[d];
+        double a = floor((double)at[d] * bin[d]) + (double)start[d],
+               b = ceil((double)(at[d] + 1) * bin[d]) + (double)start[d];
         low[d] = (int64_t)fmin(fmax(a, 0), (double)size[d]);
         high[d] = (int64_t)fmin(fmax(b, 0), (double)size[d]);
       }
@@ -203,9 +210,9 @@ static rlx_status infer_pool(rlx_infer *ctx) {
   if (p->pooled_shape.count != 2 || p->pooled_shape.data[0] < 1 || p->pooled_shape.data[1] < 1) {
     return rlx_fail(ctx, RLX_INVALID, "pooled_shape needs two sizes");
   }
-  rlx_infer_set(ctx, 0, 4, (const int64_t[]){rois->rank > 0 ? rois->dims[0] : RLX_UNKNOWN,
-                                             x->rank == 4 ? x->dims[1] : RLX_UNKNOWN, p->pooled_shape.data[0],
-                                             p->pooled_shape.data[1]});
+  rlx_infer_set(ctx, 0, 4,
+                (const int64_t[]){rois->rank > 0 ? rois->dims[0] : RLX_UNKNOWN, x->rank == 4 ? x->dims[1] : RLX_UNKNOWN,
+                                  p->pooled_shape.data[0], p->pooled_shape.data[1]});
   return RLX_OK;
 }
 
@@ -215,8 +222,12 @@ static rlx_status eval_pool(rlx_ctx *ctx) {
   if (x->rank != 4 || rois->rank != 2 || rois->dims[1] != 5) {
     return rlx_fail(ctx, RLX_INVALID, "X must have rank 4 and rois 5 columns");
   }
-  roi_task t = {.params = p, .channels = x->dims[1], .height = x->dims[2], .width = x->dims[3],
-                .out_height = p->pooled_shape.data[0], .out_width = p->pooled_shape.data[1]};
+  roi_task t = {.params = p,
+                .channels = x->dims[1],
+                .height = x->dims[2],
+                .width = x->dims[3],
+                .out_height = p->pooled_shape.data[0],
+                .out_width = p->pooled_shape.data[1]};
   for (int64_t i = 0; i < rois->dims[0]; i++) {
     double sample = dtype_load(rois->dtype, rois->data, i * 5);
     if (!(sample >= 0 && sample < (double)x->dims[0])) {

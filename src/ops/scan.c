@@ -22,12 +22,14 @@ static int64_t entry(rlx_ints list, int64_t i) { return i < list.count ? list.da
 static rlx_status check_counts(rlx_infer *ctx, const scan_params *p, int skip) {
   int64_t ins = rlx_infer_input_count(ctx) - skip, states = ins - p->scanned;
   const rlx_graph *body = p->body;
-  if (p->scanned < 1 || states < 0) return rlx_fail(ctx, RLX_INVALID, "num_scan_inputs is %lld of %lld inputs", (long long)p->scanned, (long long)ins);
+  if (p->scanned < 1 || states < 0)
+    return rlx_fail(ctx, RLX_INVALID, "num_scan_inputs is %lld of %lld inputs", (long long)p->scanned, (long long)ins);
   if (body->inputs.count != (size_t)ins)
-    return rlx_fail(ctx, RLX_INVALID, "the body has %zu inputs, the node gives %lld", body->inputs.count, (long long)ins);
+    return rlx_fail(ctx, RLX_INVALID, "the body has %zu inputs, the node gives %lld", body->inputs.count,
+                    (long long)ins);
   if (body->outputs.count < (size_t)states || (size_t)rlx_infer_output_count(ctx) > body->outputs.count)
-    return rlx_fail(ctx, RLX_INVALID, "%d outputs and %lld states, but the body has %zu outputs", rlx_infer_output_count(ctx),
-                    (long long)states, body->outputs.count);
+    return rlx_fail(ctx, RLX_INVALID, "%d outputs and %lld states, but the body has %zu outputs",
+                    rlx_infer_output_count(ctx), (long long)states, body->outputs.count);
   for (int i = skip; i < rlx_infer_input_count(ctx); i++)
     if (!rlx_infer_input(ctx, i)) return rlx_fail(ctx, RLX_INVALID, "input %d is left out", i);
   return RLX_OK;
@@ -82,7 +84,8 @@ static rlx_status infer(rlx_infer *ctx) {
   int states = rlx_infer_input_count(ctx) - (int)p->scanned;
   for (int i = 0; i < rlx_infer_input_count(ctx); i++) {
     infer_feed f = {p->body, i, *rlx_infer_input(ctx, i), i < states ? i : -1};
-    if (i >= states) RLX_TRY(slice_type(ctx, rlx_infer_input(ctx, i), entry(p->input_axes, i - states), &f.type, &extent));
+    if (i >= states)
+      RLX_TRY(slice_type(ctx, rlx_infer_input(ctx, i), entry(p->input_axes, i - states), &f.type, &extent));
     RLX_TRY(infer_feed_input(ctx, &f));
   }
   return infer_outputs(ctx, p, states, extent);
@@ -121,8 +124,11 @@ static rlx_status open_source(loop_run *r, source *s, const rlx_operand *from, i
 static rlx_operand slice(source *s, int64_t t) {
   int64_t extent = s->from.dims[s->axis], at = s->backwards ? s->length - 1 - t : t;
   const char *data = s->from.data;
-  rlx_operand o = {.dims = s->dims, .count = shape_count(s->from.rank - 1, s->dims), .bytes = s->outer * s->inner,
-                   .dtype = s->from.dtype, .rank = s->from.rank - 1};
+  rlx_operand o = {.dims = s->dims,
+                   .count = shape_count(s->from.rank - 1, s->dims),
+                   .bytes = s->outer * s->inner,
+                   .dtype = s->from.dtype,
+                   .rank = s->from.rank - 1};
   if (s->copy)
     for (int64_t i = 0; i < s->outer && s->inner; i++)
       memcpy((char *)s->copy + i * s->inner, data + (i * extent + at) * s->inner, (size_t)s->inner);
@@ -159,7 +165,8 @@ static rlx_status run(loop_run *r, const scan_params *p, source *sources) {
   RLX_TRY(loop_begin(r));
   for (int i = 0; i < states; i++) loop_set_carried(r, i, &r->ctx->inputs[i]);
   for (int i = 0; i < p->scanned; i++) {
-    RLX_TRY(open_source(r, &sources[i], &r->ctx->inputs[states + i], entry(p->input_axes, i), entry(p->input_directions, i) != 0));
+    RLX_TRY(open_source(r, &sources[i], &r->ctx->inputs[states + i], entry(p->input_axes, i),
+                        entry(p->input_directions, i) != 0));
     if (sources[i].length != sources[0].length)
       return rlx_fail(r->ctx, RLX_INVALID, "the scan inputs differ in length");
   }
@@ -188,17 +195,20 @@ static const rlx_op scan = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Scan",
     .version = 9,
-    .doc = "Runs body on the slices of the scan inputs along an axis, one after the other. States are handed from one to the next; "
+    .doc = "Runs body on the slices of the scan inputs along an axis, one after the other. States are handed from one "
+           "to the next; "
            "what else body gives is stacked.",
     .inputs = (const rlx_port[]){{"initial_state_and_scan_inputs", NULL, 0, VALUES, 1}, {0}},
     .outputs = outputs,
-    .attrs = (const rlx_attr_def[]){{.name = "body", .kind = RLX_ATTR_GRAPH, .flags = RLX_REQUIRED, .offset = OFFSET(body)},
-                                    {.name = "num_scan_inputs", .kind = RLX_ATTR_INT, .flags = RLX_REQUIRED, .offset = OFFSET(scanned)},
-                                    {.name = "scan_input_axes", .kind = RLX_ATTR_INTS, .offset = OFFSET(input_axes)},
-                                    {.name = "scan_input_directions", .kind = RLX_ATTR_INTS, .offset = OFFSET(input_directions)},
-                                    {.name = "scan_output_axes", .kind = RLX_ATTR_INTS, .offset = OFFSET(output_axes)},
-                                    {.name = "scan_output_directions", .kind = RLX_ATTR_INTS, .offset = OFFSET(output_directions)},
-                                    {0}},
+    .attrs =
+        (const rlx_attr_def[]){
+            {.name = "body", .kind = RLX_ATTR_GRAPH, .flags = RLX_REQUIRED, .offset = OFFSET(body)},
+            {.name = "num_scan_inputs", .kind = RLX_ATTR_INT, .flags = RLX_REQUIRED, .offset = OFFSET(scanned)},
+            {.name = "scan_input_axes", .kind = RLX_ATTR_INTS, .offset = OFFSET(input_axes)},
+            {.name = "scan_input_directions", .kind = RLX_ATTR_INTS, .offset = OFFSET(input_directions)},
+            {.name = "scan_output_axes", .kind = RLX_ATTR_INTS, .offset = OFFSET(output_axes)},
+            {.name = "scan_output_directions", .kind = RLX_ATTR_INTS, .offset = OFFSET(output_directions)},
+            {0}},
     .params_size = sizeof(scan_params),
     .traits = RLX_CONTROL_FLOW,
     .infer = infer,
@@ -222,7 +232,8 @@ static rlx_status infer_batch(rlx_infer *ctx) {
   for (int i = 0; i < rlx_infer_output_count(ctx); i++) {
     rlx_type item = p->body->outputs.data[i].value->type, *out = rlx_infer_output(ctx, i);
     rlx_type row = item;
-    bool fits = item.kind == RLX_KIND_TENSOR && (i < states || stacked(&item, 0, length, &row)) && stacked(&row, 0, batch, out);
+    bool fits =
+        item.kind == RLX_KIND_TENSOR && (i < states || stacked(&item, 0, length, &row)) && stacked(&row, 0, batch, out);
     if (!fits) return rlx_fail(ctx, RLX_INVALID, "output %d cannot be stacked", i);
     for (int d = 1; i < states && d < out->rank; d++) out->dims[d] = RLX_UNKNOWN; /* an entry may have no slices */
   }
@@ -232,8 +243,12 @@ static rlx_status infer_batch(rlx_infer *ctx) {
 /* Entry b of a batch. */
 static rlx_operand batch_entry(const rlx_operand *o, int64_t b) {
   int64_t bytes = o->dims[0] ? o->bytes / o->dims[0] : 0;
-  return (rlx_operand){.data = (char *)o->data + b * bytes, .dims = o->dims + 1, .count = shape_count(o->rank - 1, o->dims + 1),
-                       .bytes = bytes, .dtype = o->dtype, .rank = o->rank - 1};
+  return (rlx_operand){.data = (char *)o->data + b * bytes,
+                       .dims = o->dims + 1,
+                       .count = shape_count(o->rank - 1, o->dims + 1),
+                       .bytes = bytes,
+                       .dtype = o->dtype,
+                       .rank = o->rank - 1};
 }
 
 typedef struct batch {
@@ -248,7 +263,8 @@ static rlx_status put_row(batch *s, int output, int64_t b, const rlx_operand *o,
   int64_t dims[RLX_MAX_RANK] = {s->size};
   if (output >= s->ctx->output_count || !*rlx_value_name(rlx_node_output(s->ctx->node, output))) return RLX_OK;
   if (o->rank >= RLX_MAX_RANK) return rlx_fail(s->ctx, RLX_UNSUPPORTED, "an output of rank %d", o->rank + 1);
-  if (!dtype_size(s->ctx->outputs[output].dtype)) return rlx_fail(s->ctx, RLX_UNSUPPORTED, "output %d is of no whole bytes", output);
+  if (!dtype_size(s->ctx->outputs[output].dtype))
+    return rlx_fail(s->ctx, RLX_UNSUPPORTED, "output %d is of no whole bytes", output);
   if (o->rank) memcpy(dims + 1, o->dims, (size_t)o->rank * sizeof *dims);
   if (b == 0) s->to[output] = rlx_output_shape(s->ctx, output, o->rank + 1, dims);
   const rlx_operand *out = &s->ctx->outputs[output];
@@ -282,7 +298,8 @@ static rlx_status run_entry(batch *s, loop_run *r, source *sources, int64_t b) {
   const rlx_operand *lengths = ctx->inputs[0].data ? &ctx->inputs[0] : NULL;
   int64_t length = lengths ? ((const int64_t *)lengths->data)[b] : s->length;
   if (length < 0 || length > s->length)
-    return rlx_fail(ctx, RLX_INVALID, "entry %lld of the batch has length %lld of %lld", (long long)b, (long long)length, (long long)s->length);
+    return rlx_fail(ctx, RLX_INVALID, "entry %lld of the batch has length %lld of %lld", (long long)b,
+                    (long long)length, (long long)s->length);
   RLX_TRY(loop_begin(r));
   for (int i = 0; i < r->carried_count; i++) {
     rlx_operand o = batch_entry(&ctx->inputs[1 + i], b);
@@ -302,15 +319,18 @@ static rlx_status check_batch(batch *s) {
   int first_scanned = s->ctx->input_count - (int)s->params->scanned;
   for (int i = 1; i < s->ctx->input_count; i++) {
     int least = i < first_scanned ? 1 : 2;
-    if (in[i].rank < least || in[i].dtype == RLX_UNDEFINED) return rlx_fail(s->ctx, RLX_INVALID, "input %d has no batch or no length", i);
-    if (!dtype_size(in[i].dtype)) return rlx_fail(s->ctx, RLX_UNSUPPORTED, "a batch of %s", rlx_dtype_name(in[i].dtype));
+    if (in[i].rank < least || in[i].dtype == RLX_UNDEFINED)
+      return rlx_fail(s->ctx, RLX_INVALID, "input %d has no batch or no length", i);
+    if (!dtype_size(in[i].dtype))
+      return rlx_fail(s->ctx, RLX_UNSUPPORTED, "a batch of %s", rlx_dtype_name(in[i].dtype));
     if (in[i].dims[0] != in[1].dims[0] || (least == 2 && in[i].dims[1] != in[first_scanned].dims[1]))
       return rlx_fail(s->ctx, RLX_INVALID, "input %d differs in batch or length", i);
   }
   s->size = in[1].dims[0];
   s->length = in[first_scanned].dims[1];
   if (in[0].data && (in[0].dtype != RLX_INT64 || in[0].count != s->size))
-    return rlx_fail(s->ctx, RLX_INVALID, "%lld lengths for a batch of %lld", (long long)in[0].count, (long long)s->size);
+    return rlx_fail(s->ctx, RLX_INVALID, "%lld lengths for a batch of %lld", (long long)in[0].count,
+                    (long long)s->size);
   return s->size ? RLX_OK : rlx_fail(s->ctx, RLX_UNSUPPORTED, "a batch of nothing");
 }
 
@@ -337,10 +357,12 @@ static const rlx_op scan_8 = {
                                  {"initial_state_and_scan_inputs", NULL, 0, VALUES, 1},
                                  {0}},
     .outputs = outputs,
-    .attrs = (const rlx_attr_def[]){{.name = "body", .kind = RLX_ATTR_GRAPH, .flags = RLX_REQUIRED, .offset = OFFSET(body)},
-                                    {.name = "num_scan_inputs", .kind = RLX_ATTR_INT, .flags = RLX_REQUIRED, .offset = OFFSET(scanned)},
-                                    {.name = "directions", .kind = RLX_ATTR_INTS, .offset = OFFSET(input_directions)},
-                                    {0}},
+    .attrs =
+        (const rlx_attr_def[]){
+            {.name = "body", .kind = RLX_ATTR_GRAPH, .flags = RLX_REQUIRED, .offset = OFFSET(body)},
+            {.name = "num_scan_inputs", .kind = RLX_ATTR_INT, .flags = RLX_REQUIRED, .offset = OFFSET(scanned)},
+            {.name = "directions", .kind = RLX_ATTR_INTS, .offset = OFFSET(input_directions)},
+            {0}},
     .params_size = sizeof(scan_params),
     .traits = RLX_CONTROL_FLOW,
     .infer = infer_batch,

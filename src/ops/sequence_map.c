@@ -13,8 +13,8 @@ static rlx_status infer(rlx_infer *ctx) {
   const map_params *p = rlx_infer_params(ctx);
   int ins = rlx_infer_input_count(ctx), outs = rlx_infer_output_count(ctx);
   if (p->body->inputs.count != (size_t)ins || p->body->outputs.count != (size_t)outs)
-    return rlx_fail(ctx, RLX_INVALID, "%d inputs and %d outputs, but the body has %zu and %zu", ins, outs, p->body->inputs.count,
-                    p->body->outputs.count);
+    return rlx_fail(ctx, RLX_INVALID, "%d inputs and %d outputs, but the body has %zu and %zu", ins, outs,
+                    p->body->inputs.count, p->body->outputs.count);
   RLX_TRY(value_expect_sequence(ctx, 0));
   for (int i = 0; i < ins; i++) {
     const rlx_type *t = rlx_infer_input(ctx, i);
@@ -47,9 +47,11 @@ static rlx_status count_items(mapping *m) {
     const rlx_tensor *t = rlx_input_value(m->ctx, i);
     if (i == 0 && !t) return rlx_fail(m->ctx, RLX_INVALID, "input 0 is no sequence");
     if (!t) continue;
-    if (t->kind != RLX_KIND_SEQUENCE) return rlx_fail(m->ctx, RLX_UNSUPPORTED, "input %d is neither a tensor nor a sequence", i);
+    if (t->kind != RLX_KIND_SEQUENCE)
+      return rlx_fail(m->ctx, RLX_UNSUPPORTED, "input %d is neither a tensor nor a sequence", i);
     if (i > 0 && t->count != m->count)
-      return rlx_fail(m->ctx, RLX_INVALID, "the sequences have %lld and %lld items", (long long)m->count, (long long)t->count);
+      return rlx_fail(m->ctx, RLX_INVALID, "the sequences have %lld and %lld items", (long long)m->count,
+                      (long long)t->count);
     m->count = t->count;
   }
   return RLX_OK;
@@ -112,12 +114,18 @@ static const rlx_op sequence_map = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.SequenceMap",
     .version = 17,
-    .doc = "The sequences of what body gives for the items of the input sequences, and the input tensors, one after the other.",
-    .inputs = (const rlx_port[]){{.name = "input_sequence", .flags = RLX_ANY_KIND},
-                                 {.name = "additional_inputs", .flags = RLX_ANY_KIND | RLX_VARIADIC | RLX_HETEROGENEOUS},
-                                 {0}},
-    .outputs = (const rlx_port[]){{.name = "out_sequence", .flags = RLX_ANY_KIND | RLX_VARIADIC | RLX_HETEROGENEOUS, .min_count = 1}, {0}},
-    .attrs = (const rlx_attr_def[]){{.name = "body", .kind = RLX_ATTR_GRAPH, .flags = RLX_REQUIRED, .offset = offsetof(map_params, body)}, {0}},
+    .doc = "The sequences of what body gives for the items of the input sequences, and the input tensors, one after "
+           "the other.",
+    .inputs =
+        (const rlx_port[]){{.name = "input_sequence", .flags = RLX_ANY_KIND},
+                           {.name = "additional_inputs", .flags = RLX_ANY_KIND | RLX_VARIADIC | RLX_HETEROGENEOUS},
+                           {0}},
+    .outputs =
+        (const rlx_port[]){
+            {.name = "out_sequence", .flags = RLX_ANY_KIND | RLX_VARIADIC | RLX_HETEROGENEOUS, .min_count = 1}, {0}},
+    .attrs =
+        (const rlx_attr_def[]){
+            {.name = "body", .kind = RLX_ATTR_GRAPH, .flags = RLX_REQUIRED, .offset = offsetof(map_params, body)}, {0}},
     .params_size = sizeof(map_params),
     .traits = RLX_CONTROL_FLOW,
     .infer = infer,

@@ -38,7 +38,8 @@ static rlx_status read_split(splitting *s) {
   int64_t sum = 0;
   s->squeeze = !split && !p->flag;
   s->size = split && split->rank > 0 ? 0 : split ? split_entry(split, 0) : 1;
-  if (split && split->rank == 0 && s->size <= 0) return rlx_fail(s->ctx, RLX_INVALID, "pieces of %lld", (long long)s->size);
+  if (split && split->rank == 0 && s->size <= 0)
+    return rlx_fail(s->ctx, RLX_INVALID, "pieces of %lld", (long long)s->size);
   if (s->size) {
     s->count = s->extent / s->size + (s->extent % s->size != 0);
     return RLX_OK;
@@ -47,10 +48,13 @@ static rlx_status read_split(splitting *s) {
   for (int64_t i = 0; i < s->count; i++) {
     int64_t part = split_entry(split, i);
     if (part < 0 || part > s->extent - sum)
-      return rlx_fail(s->ctx, RLX_INVALID, "split: piece %lld of %lld does not fit %lld", (long long)i, (long long)part, (long long)s->extent);
+      return rlx_fail(s->ctx, RLX_INVALID, "split: piece %lld of %lld does not fit %lld", (long long)i, (long long)part,
+                      (long long)s->extent);
     sum += part;
   }
-  return sum == s->extent ? RLX_OK : rlx_fail(s->ctx, RLX_INVALID, "split: pieces of %lld in all, the axis has %lld", (long long)sum, (long long)s->extent);
+  return sum == s->extent ? RLX_OK
+                          : rlx_fail(s->ctx, RLX_INVALID, "split: pieces of %lld in all, the axis has %lld",
+                                     (long long)sum, (long long)s->extent);
 }
 
 /* Elements [start, start + size) along the axis. */
@@ -68,7 +72,8 @@ static rlx_tensor *piece(const splitting *s, int64_t start, int64_t size) {
   size_t each = dtype_size(x->dtype);
   for (int64_t o = 0; o < outer && status == RLX_OK && t->count > 0; o++) {
     const char *from = (const char *)x->data + (size_t)((o * s->extent + start) * inner) * each;
-    if (x->dtype != RLX_STRING) memcpy((char *)t->data + (size_t)(o * size * inner) * each, from, (size_t)(size * inner) * each);
+    if (x->dtype != RLX_STRING)
+      memcpy((char *)t->data + (size_t)(o * size * inner) * each, from, (size_t)(size * inner) * each);
     const rlx_string *text = (const rlx_string *)(const void *)from;
     for (int64_t i = 0; x->dtype == RLX_STRING && i < size * inner && status == RLX_OK; i++)
       status = rlx_tensor_set_string(t, o * size * inner + i, text[i].data ? text[i].data : "", text[i].size);
@@ -110,11 +115,15 @@ static const rlx_op split_to_sequence = {
     .name = "onnx.SplitToSequence",
     .version = 11,
     .doc = "The pieces of a tensor along an axis: of one by default, of one size, or of the sizes given.",
-    .inputs = (const rlx_port[]){{.name = "input", .variable = "T"}, {.name = "split", .dtypes = RLX_SET_INDEX, .flags = RLX_OPTIONAL}, {0}},
+    .inputs = (const rlx_port[]){{.name = "input", .variable = "T"},
+                                 {.name = "split", .dtypes = RLX_SET_INDEX, .flags = RLX_OPTIONAL},
+                                 {0}},
     .outputs = (const rlx_port[]){{.name = "output_sequence", .variable = "T", .flags = RLX_ANY_KIND}, {0}},
-    .attrs = (const rlx_attr_def[]){{.name = "axis", .kind = RLX_ATTR_INT, .offset = offsetof(axis_params, axis)},
-                                    {.name = "keepdims", .kind = RLX_ATTR_INT, .offset = offsetof(axis_params, flag), .default_int = 1},
-                                    {0}},
+    .attrs =
+        (const rlx_attr_def[]){
+            {.name = "axis", .kind = RLX_ATTR_INT, .offset = offsetof(axis_params, axis)},
+            {.name = "keepdims", .kind = RLX_ATTR_INT, .offset = offsetof(axis_params, flag), .default_int = 1},
+            {0}},
     .params_size = sizeof(axis_params),
     .traits = RLX_PURE,
     .infer = split_infer,
@@ -132,7 +141,8 @@ static rlx_status concat_dims(rlx_ctx *ctx, const rlx_tensor *from, int *axis, i
   const rlx_tensor *first = from->items[0];
   *rank = first->rank + (p->flag != 0);
   *axis = axis_normalise(p->axis, *rank);
-  if (*axis < 0 || *rank > RLX_MAX_RANK) return rlx_fail(ctx, RLX_INVALID, "axis %lld outside rank %d", (long long)p->axis, *rank);
+  if (*axis < 0 || *rank > RLX_MAX_RANK)
+    return rlx_fail(ctx, RLX_INVALID, "axis %lld outside rank %d", (long long)p->axis, *rank);
   for (int d = 0, k = 0; d < *rank; d++) dims[d] = p->flag && d == *axis ? from->count : first->dims[k++];
   int64_t sum = 0;
   for (int64_t i = 0; i < from->count; i++) {
@@ -140,7 +150,8 @@ static rlx_status concat_dims(rlx_ctx *ctx, const rlx_tensor *from, int *axis, i
     bool fits = t->rank == first->rank;
     for (int d = 0; fits && d < t->rank; d++) fits = t->dims[d] == first->dims[d] || (!p->flag && d == *axis);
     if (!fits) return rlx_fail(ctx, RLX_INVALID, "item %lld of the sequence does not fit the first", (long long)i);
-    if (!p->flag && __builtin_add_overflow(sum, t->dims[*axis], &sum)) return rlx_fail(ctx, RLX_INVALID, "the axis is too long");
+    if (!p->flag && __builtin_add_overflow(sum, t->dims[*axis], &sum))
+      return rlx_fail(ctx, RLX_INVALID, "the axis is too long");
   }
   if (!p->flag) dims[*axis] = sum;
   return RLX_OK;
@@ -177,9 +188,11 @@ static const rlx_op concat_from_sequence = {
     .doc = "The items of a sequence joined along an axis, or along a new one.",
     .inputs = (const rlx_port[]){{.name = "input_sequence", .variable = "T", .flags = RLX_ANY_KIND}, {0}},
     .outputs = (const rlx_port[]){{.name = "concat_result", .variable = "T"}, {0}},
-    .attrs = (const rlx_attr_def[]){{.name = "axis", .kind = RLX_ATTR_INT, .flags = RLX_REQUIRED, .offset = offsetof(axis_params, axis)},
-                                    {.name = "new_axis", .kind = RLX_ATTR_INT, .offset = offsetof(axis_params, flag)},
-                                    {0}},
+    .attrs =
+        (const rlx_attr_def[]){
+            {.name = "axis", .kind = RLX_ATTR_INT, .flags = RLX_REQUIRED, .offset = offsetof(axis_params, axis)},
+            {.name = "new_axis", .kind = RLX_ATTR_INT, .offset = offsetof(axis_params, flag)},
+            {0}},
     .params_size = sizeof(axis_params),
     .traits = RLX_PURE,
     .infer = concat_infer,

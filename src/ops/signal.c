@@ -391,8 +391,8 @@ static rlx_status eval_blackman(rlx_ctx *ctx) { return cosine_window(ctx, 0.42, 
   {.name = "output_datatype", .kind = RLX_ATTR_INT, .flags = RLX_RANGED,                                               \
    .offset = offsetof(signal_params, output_datatype), .default_int = RLX_FLOAT, .min = 1, .max = 16}
 static const rlx_attr_def dft_attrs[] = {INT("inverse", inverse, 0), INT("onesided", onesided, 0), {0}};
-static const rlx_attr_def dft17_attrs[] = {INT("axis", axis, 1), INT("inverse", inverse, 0),
-                                           INT("onesided", onesided, 0), {0}};
+static const rlx_attr_def dft17_attrs[] = {
+    INT("axis", axis, 1), INT("inverse", inverse, 0), INT("onesided", onesided, 0), {0}};
 static const rlx_attr_def stft_attrs[] = {INT("onesided", onesided, 1), {0}};
 static const rlx_attr_def mel_attrs[] = {DATATYPE, {0}};
 static const rlx_attr_def window_attrs[] = {DATATYPE, INT("periodic", periodic, 1), {0}};
@@ -407,31 +407,29 @@ static const rlx_port dft_inputs[] = {{"input", "T1", RLX_SET_FLOATS, 0, 0},
                                       {"dft_length", "T2", RLX_SET_INDEX, RLX_OPTIONAL | RLX_HOST, 0},
                                       {"axis", NULL, RLX_SET(RLX_INT64), RLX_OPTIONAL | RLX_HOST, 0},
                                       {0}};
-static const rlx_port dft17_inputs[] = {{"input", "T1", RLX_SET_FLOATS, 0, 0},
-                                        {"dft_length", "T2", RLX_SET_INDEX, RLX_OPTIONAL | RLX_HOST, 0},
-                                        {0}};
+static const rlx_port dft17_inputs[] = {
+    {"input", "T1", RLX_SET_FLOATS, 0, 0}, {"dft_length", "T2", RLX_SET_INDEX, RLX_OPTIONAL | RLX_HOST, 0}, {0}};
 static const rlx_port stft_inputs[] = {{"signal", "T1", RLX_SET_FLOATS, 0, 0},
                                        {"frame_step", "T2", RLX_SET_INDEX, RLX_HOST, 0},
                                        {"window", "T1", RLX_SET_FLOATS, RLX_OPTIONAL, 0},
                                        {"frame_length", "T2", RLX_SET_INDEX, RLX_OPTIONAL | RLX_HOST, 0},
                                        {0}};
-static const rlx_port mel_inputs[] = {{"num_mel_bins", "T1", RLX_SET_INDEX, RLX_HOST, 0},
-                                      {"dft_length", "T1", RLX_SET_INDEX, RLX_HOST, 0},
-                                      {"sample_rate", "T1", RLX_SET_INDEX, RLX_HOST, 0},
-                                      {"lower_edge_hertz", "T2", RLX_SET_FLOATS, RLX_HOST, 0},
-                                      {"upper_edge_hertz", "T2", RLX_SET_FLOATS, RLX_HOST, 0},
-                                      {0}};
+static const rlx_port mel_inputs[] = {
+    {"num_mel_bins", "T1", RLX_SET_INDEX, RLX_HOST, 0},      {"dft_length", "T1", RLX_SET_INDEX, RLX_HOST, 0},
+    {"sample_rate", "T1", RLX_SET_INDEX, RLX_HOST, 0},       {"lower_edge_hertz", "T2", RLX_SET_FLOATS, RLX_HOST, 0},
+    {"upper_edge_hertz", "T2", RLX_SET_FLOATS, RLX_HOST, 0}, {0}};
 static const rlx_port window_inputs[] = {{"size", "T1", RLX_SET_INDEX, RLX_HOST, 0}, {0}};
 static const rlx_port float_outputs[] = {{"output", "T1", RLX_SET_FLOATS, 0, 0}, {0}};
 static const rlx_port number_outputs[] = {{"output", "T3", RLX_SET_NUMBERS, 0, 0}, {0}};
 
-static const rlx_op dft = RECORD("onnx.DFT", 20, "Discrete Fourier transform along one axis.", dft_inputs, float_outputs,
-                                 dft_attrs, infer_dft, eval_dft, "float[1,8,1]", "float[2,6,2] {inverse = 1}");
-static const rlx_op dft17 = RECORD("onnx.DFT", 17, "Discrete Fourier transform along the axis of an attribute.",
-                                   dft17_inputs, float_outputs, dft17_attrs, infer_dft17, eval_dft17,
-                                   "float[1,8,1] {onesided = 1}");
-static const rlx_op stft = RECORD("onnx.STFT", 17, "Fourier transforms of the windowed frames of a signal.", stft_inputs,
-                                  float_outputs, stft_attrs, infer_stft, eval_stft, NULL);
+static const rlx_op dft =
+    RECORD("onnx.DFT", 20, "Discrete Fourier transform along one axis.", dft_inputs, float_outputs, dft_attrs,
+           infer_dft, eval_dft, "float[1,8,1]", "float[2,6,2] {inverse = 1}");
+static const rlx_op dft17 =
+    RECORD("onnx.DFT", 17, "Discrete Fourier transform along the axis of an attribute.", dft17_inputs, float_outputs,
+           dft17_attrs, infer_dft17, eval_dft17, "float[1,8,1] {onesided = 1}");
+static const rlx_op stft = RECORD("onnx.STFT", 17, "Fourier transforms of the windowed frames of a signal.",
+                                  stft_inputs, float_outputs, stft_attrs, infer_stft, eval_stft, NULL);
 static const rlx_op mel = RECORD("onnx.MelWeightMatrix", 17, "Triangular filters that turn a spectrum into mel bands.",
                                  mel_inputs, number_outputs, mel_attrs, infer_mel, eval_mel, NULL);
 static const rlx_op hann = RECORD("onnx.HannWindow", 17, "Hann window.", window_inputs, number_outputs, window_attrs,

@@ -64,9 +64,9 @@ static rlx_status eval_mode(rlx_ctx *ctx, softmax_mode mode) {
   if (bad) return rlx_fail(ctx, RLX_INVALID, "%s", bad);
   if (x->count == 0) return RLX_OK;
   static void (*const bodies[RLX_DTYPE_COUNT])(void *, int64_t, int64_t) = {[RLX_FLOAT] = range_float,
-                                                                             [RLX_DOUBLE] = range_double,
-                                                                             [RLX_FLOAT16] = range_float16,
-                                                                             [RLX_BFLOAT16] = range_bfloat16};
+                                                                            [RLX_DOUBLE] = range_double,
+                                                                            [RLX_FLOAT16] = range_float16,
+                                                                            [RLX_BFLOAT16] = range_bfloat16};
   if (!bodies[x->dtype]) return rlx_fail(ctx, RLX_UNSUPPORTED, "element type %s", rlx_dtype_name(x->dtype));
   rlx_parallel_for(ctx, task.shape.outer * task.shape.inner, 1 + 2048 / task.shape.count, bodies[x->dtype], &task);
   return RLX_OK;
@@ -169,18 +169,18 @@ static const rlx_attr_def attrs[] = {AXIS(-1), {0}}, old_attrs[] = {AXIS(1), {0}
     .inputs = inputs, .outputs = outputs, .attrs = attr_rows, .params_size = sizeof(softmax_params),                   \
     .traits = RLX_PURE, .infer = infer, __VA_ARGS__                                                                    \
   }
-static const rlx_op softmax = RECORD("onnx.Softmax", 13, "exp(x) / sum(exp(x)) along one axis.", attrs,
-                                     .eval = eval_softmax, .vjp = vjp_softmax);
-static const rlx_op log_softmax = RECORD("onnx.LogSoftmax", 13, "x - log(sum(exp(x))) along one axis.", attrs,
-                                         .eval = eval_log, .vjp = vjp_log);
+static const rlx_op softmax =
+    RECORD("onnx.Softmax", 13, "exp(x) / sum(exp(x)) along one axis.", attrs, .eval = eval_softmax, .vjp = vjp_softmax);
+static const rlx_op log_softmax =
+    RECORD("onnx.LogSoftmax", 13, "x - log(sum(exp(x))) along one axis.", attrs, .eval = eval_log, .vjp = vjp_log);
 static const rlx_op hardmax = RECORD("onnx.Hardmax", 13, "1 at the first largest element along one axis, 0 elsewhere.",
                                      attrs, .eval = eval_hardmax);
-static const rlx_op softmax1 = RECORD("onnx.Softmax", 1, "Softmax over all axes from `axis` on together.", old_attrs,
-                                      .lower = lower_softmax);
-static const rlx_op log_softmax1 = RECORD("onnx.LogSoftmax", 1, "LogSoftmax over all axes from `axis` on together.",
-                                          old_attrs, .lower = lower_log);
-static const rlx_op hardmax1 = RECORD("onnx.Hardmax", 1, "Hardmax over all axes from `axis` on together.", old_attrs,
-                                      .lower = lower_hardmax);
+static const rlx_op softmax1 =
+    RECORD("onnx.Softmax", 1, "Softmax over all axes from `axis` on together.", old_attrs, .lower = lower_softmax);
+static const rlx_op log_softmax1 =
+    RECORD("onnx.LogSoftmax", 1, "LogSoftmax over all axes from `axis` on together.", old_attrs, .lower = lower_log);
+static const rlx_op hardmax1 =
+    RECORD("onnx.Hardmax", 1, "Hardmax over all axes from `axis` on together.", old_attrs, .lower = lower_hardmax);
 
 static const rlx_op *const ops[] = {&softmax, &log_softmax, &hardmax, &softmax1, &log_softmax1, &hardmax1, NULL};
 const rlx_module ops_softmax = {.ops = ops};

@@ -41,10 +41,13 @@ static const struct {
   fused_activation kind;
   bool (*match)(const rlx_node *n, activation_match *m);
 } singles[] = {
-    {"onnx.Relu", FUSED_RELU, NULL},       {"onnx.Clip", FUSED_CLIP, match_clip},
+    {"onnx.Relu", FUSED_RELU, NULL},
+    {"onnx.Clip", FUSED_CLIP, match_clip},
     {"onnx.LeakyRelu", FUSED_LEAKY_RELU, match_leaky},
-    {"onnx.Sigmoid", FUSED_SIGMOID, NULL}, {"onnx.Tanh", FUSED_TANH, NULL},
-    {"onnx.HardSwish", FUSED_HARD_SWISH, NULL}, {"onnx.Gelu", FUSED_GELU, match_gelu},
+    {"onnx.Sigmoid", FUSED_SIGMOID, NULL},
+    {"onnx.Tanh", FUSED_TANH, NULL},
+    {"onnx.HardSwish", FUSED_HARD_SWISH, NULL},
+    {"onnx.Gelu", FUSED_GELU, match_gelu},
 };
 
 static activation_match match_single(rlx_node *n, const rlx_value *x) {
@@ -67,7 +70,8 @@ static activation_match match_gated(const rewriter *r, const rlx_value *x) {
   if (rewriter_is(gate, "onnx.Mul")) product = gate, gate = r->users[x->id][1];
   if (!rewriter_is(product, "onnx.Mul") || rewriter_next(r, gate) != product) return m;
   const rlx_value *y = gate->outputs[0];
-  bool feeds = (product->inputs[0] == x && product->inputs[1] == y) || (product->inputs[1] == x && product->inputs[0] == y);
+  bool feeds =
+      (product->inputs[0] == x && product->inputs[1] == y) || (product->inputs[1] == x && product->inputs[0] == y);
   fused_activation kind = FUSED_NONE;
   if (rewriter_is(gate, "onnx.Sigmoid")) kind = FUSED_SWISH;
   if (rewriter_is(gate, "onnx.HardSigmoid") && fabsf(attr_or(gate, "alpha", 0.2f) - 1.0f / 6) < 1e-6f &&

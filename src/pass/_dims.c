@@ -1,4 +1,5 @@
-/* _dims.c — which dims are the same whatever the extents are: keys that follow dims through the nodes that keep them. */
+/* _dims.c — which dims are the same whatever the extents are: keys that follow dims through the nodes that keep them.
+ */
 #include "pass/_dims.h"
 
 #include <string.h>
@@ -14,7 +15,9 @@ static uint64_t mix(uint64_t a, uint64_t b) {
 }
 
 /* Of a dim that is like no other. */
-static uint64_t fresh(const rlx_value *v, int d) { return mix(mix(UINT64_C(0x5eed), (uint64_t)(uintptr_t)v), (uint64_t)d + 1); }
+static uint64_t fresh(const rlx_value *v, int d) {
+  return mix(mix(UINT64_C(0x5eed), (uint64_t)(uintptr_t)v), (uint64_t)d + 1);
+}
 
 static uint64_t key_of(const rlx_graph *g, const dim_keys *keys, const rlx_value *v, int d) {
   if (v->type.dims[d] >= 0) return mix(1, (uint64_t)v->type.dims[d]);
@@ -50,7 +53,8 @@ static uint64_t window_key(const rlx_graph *g, const dim_keys *keys, const rlx_n
   for (int i = 0; i < rank; i++) {
     in[i] = RLX_UNKNOWN;
     kernel[i] = weights ? n->inputs[1]->type.rank == rank + 2 ? n->inputs[1]->type.dims[i + 2] : RLX_UNKNOWN
-                        : p->window.kernel_shape.count == rank ? p->window.kernel_shape.data[i] : RLX_UNKNOWN;
+                : p->window.kernel_shape.count == rank ? p->window.kernel_shape.data[i]
+                                                       : RLX_UNKNOWN;
     if (kernel[i] == RLX_UNKNOWN) return fresh(y, d);
   }
   if (window_resolve(&p->window, rank, in, kernel, &w)) return fresh(y, d);
@@ -70,8 +74,8 @@ static rule rule_of(const rlx_node *n) {
   static const struct {
     const char *op;
     rule rule;
-  } rules[] = {{"onnx.Conv", RULE_CONV},       {"rlx.conv", RULE_CONV},   {"onnx.MaxPool", RULE_POOL},
-               {"onnx.AveragePool", RULE_POOL}, {"onnx.LRN", RULE_KEEP},  {"onnx.BatchNormalization", RULE_KEEP},
+  } rules[] = {{"onnx.Conv", RULE_CONV},        {"rlx.conv", RULE_CONV}, {"onnx.MaxPool", RULE_POOL},
+               {"onnx.AveragePool", RULE_POOL}, {"onnx.LRN", RULE_KEEP}, {"onnx.BatchNormalization", RULE_KEEP},
                {"onnx.Identity", RULE_KEEP}};
   if (!n->op || n->output_count < 1) return RULE_NONE;
   if (n->op->op.traits & RLX_ELEMENTWISE) return RULE_BROADCAST;
@@ -85,10 +89,14 @@ static void number_output(const rlx_graph *g, dim_keys *keys, const rlx_node *n,
   const rlx_value *y = n->outputs[0];
   for (int d = 0; d < y->type.rank; d++) {
     uint64_t key = fresh(y, d);
-    if (y->type.dims[d] >= 0) key = key_of(g, keys, y, d);
-    else if (how == RULE_KEEP && n->inputs[0]->type.rank == y->type.rank) key = key_of(g, keys, n->inputs[0], d);
-    else if (how == RULE_BROADCAST) key = broadcast_key(g, keys, n, d);
-    else if (how == RULE_CONV || how == RULE_POOL) key = window_key(g, keys, n, how == RULE_CONV, d);
+    if (y->type.dims[d] >= 0)
+      key = key_of(g, keys, y, d);
+    else if (how == RULE_KEEP && n->inputs[0]->type.rank == y->type.rank)
+      key = key_of(g, keys, n->inputs[0], d);
+    else if (how == RULE_BROADCAST)
+      key = broadcast_key(g, keys, n, d);
+    else if (how == RULE_CONV || how == RULE_POOL)
+      key = window_key(g, keys, n, how == RULE_CONV, d);
     keys[y->id][d] = key;
   }
 }

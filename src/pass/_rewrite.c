@@ -105,8 +105,7 @@ static void take_users(rewriter *r, rlx_node *made, rlx_node *const *old, int co
   }
 }
 
-rlx_status rewriter_replace(rewriter *r, const rlx_node_desc *desc, rlx_node *const *old, int count,
-                            rlx_node **made) {
+rlx_status rewriter_replace(rewriter *r, const rlx_node_desc *desc, rlx_node *const *old, int count, rlx_node **made) {
   rlx_graph *g = r->g;
   rlx_node *last = old[count - 1];
   rlx_value *output = last->outputs[0];

@@ -1,4 +1,5 @@
-/* _rewrite.h — replacing chains of nodes by one: who uses what, and making the new node or leaving things as they are. */
+/* _rewrite.h — replacing chains of nodes by one: who uses what, and making the new node or leaving things as they are.
+ */
 #ifndef PASS_REWRITE_H
 #define PASS_REWRITE_H
 

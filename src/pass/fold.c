@@ -11,7 +11,8 @@ enum { LARGEST_GROWTH = 1 << 16 };
 
 static bool foldable(const rlx_node *n) {
   const op_entry *op = n->op;
-  if (!op || !op->op.eval || !(op->op.traits & RLX_PURE) || (op->op.traits & (RLX_RANDOM | RLX_SIDE_EFFECT | RLX_CONTROL_FLOW)))
+  if (!op || !op->op.eval || !(op->op.traits & RLX_PURE) ||
+      (op->op.traits & (RLX_RANDOM | RLX_SIDE_EFFECT | RLX_CONTROL_FLOW)))
     return false;
   if (!node_is_own(n) || n->input_count > 64) return false;
   bool shape_only = op->op.traits & RLX_SHAPE_ONLY;
@@ -40,7 +41,9 @@ static rlx_status evaluate(rlx_node *n, rlx_tensor **out) {
       if (!tensor_pin(v->constant)) return status_no_memory(v->constant->bytes);
       inputs[i] = tensor_operand_pinned(v->constant);
     } else {
-      inputs[i] = (rlx_operand){.dims = v->type.dims, .rank = v->type.rank, .dtype = v->type.dtype,
+      inputs[i] = (rlx_operand){.dims = v->type.dims,
+                                .rank = v->type.rank,
+                                .dtype = v->type.dtype,
                                 .count = shape_count(v->type.rank, v->type.dims)};
     }
   }

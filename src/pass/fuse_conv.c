@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "ops/batchnorm.h"
 #include "ops/fused_conv.h"
-#include "base/status.h"
 #include "pass/_activation.h"
 
 enum { CHAIN = 16 };
@@ -179,7 +179,9 @@ static rlx_status make(rewriter *r, chain *c, rlx_value *w, rlx_value *b, rlx_no
   rlx_node_desc desc = {.struct_size = sizeof desc,
                         .op = fused ? "rlx.conv" : "onnx.Conv",
                         .inputs = inputs,
-                        .input_count = c->sum ? 4 : b ? 3 : 2,
+                        .input_count = c->sum ? 4
+                                       : b    ? 3
+                                              : 2,
                         .attrs = attrs,
                         .attr_count = collect_attrs(c, attrs)};
   return rewriter_replace(r, &desc, c->nodes, c->count, made);
@@ -188,7 +190,8 @@ static rlx_status make(rewriter *r, chain *c, rlx_value *w, rlx_value *b, rlx_no
 static rlx_status fuse_one(rewriter *r, rlx_node *conv) {
   chain c = {.conv = conv, .nodes = {conv}, .count = 1};
   const rlx_type *weights = rlx_node_input_type(conv, 1);
-  if (weights->dtype != RLX_FLOAT || weights->rank < 3 || weights->dims[0] < 1 || conv->attr_count > ATTRS - 3) return RLX_OK;
+  if (weights->dtype != RLX_FLOAT || weights->rank < 3 || weights->dims[0] < 1 || conv->attr_count > ATTRS - 3)
+    return RLX_OK;
   c.maps = weights->dims[0];
   RLX_TRY(fold(r, &c));
   int folded = c.count;

@@ -27,10 +27,10 @@ typedef struct layouter {
   rlx_graph *g;
   const target *t;
   arena memory;
-  ports *nodes;        /* by node id */
-  uint32_t *component; /* by value id: union-find, kernels that care */
-  uint32_t *group;     /* by value id: union-find, values of one layout */
-  bool *fixed;         /* by value id: row-major for everybody */
+  ports *nodes;                   /* by node id */
+  uint32_t *component;            /* by value id: union-find, kernels that care */
+  uint32_t *group;                /* by value id: union-find, values of one layout */
+  bool *fixed;                    /* by value id: row-major for everybody */
   size_t node_count, value_count; /* before the pass adds any */
   VECTOR(copy) copies;
 } layouter;
@@ -188,8 +188,7 @@ static int64_t refused_bytes(const rlx_node *n, const ports *p, uint32_t layout)
 
 /* Lets every component agree on one of the layouts that its kernels asked for. */
 static rlx_status agree(layouter *l) {
-  for (size_t i = 0; i < l->node_count; i++)
-    join_ports(l, l->g->nodes.data[i], &l->nodes[i], l->component, false);
+  for (size_t i = 0; i < l->node_count; i++) join_ports(l, l->g->nodes.data[i], &l->nodes[i], l->component, false);
   /* Refusals by component and layout; -1: nobody asked for it. */
   int64_t(*cost)[LAYOUT_COUNT] = arena_array(&l->memory, l->value_count, sizeof *cost);
   bool(*asked)[LAYOUT_COUNT] = arena_array(&l->memory, l->value_count, sizeof *asked);
@@ -278,8 +277,7 @@ static void charge_node(layouter *l, const rlx_node *n, const ports *p, costs *c
 
 /* Chooses a layout for every group; chosen is by the group's representative. */
 static rlx_status choose(layouter *l, uint32_t **out) {
-  for (size_t i = 0; i < l->node_count; i++)
-    join_ports(l, l->g->nodes.data[i], &l->nodes[i], l->group, true);
+  for (size_t i = 0; i < l->node_count; i++) join_ports(l, l->g->nodes.data[i], &l->nodes[i], l->group, true);
   costs *c = arena_array(&l->memory, l->value_count, sizeof *c);
   uint32_t *chosen = arena_array(&l->memory, l->value_count, sizeof *chosen);
   if (!c || !chosen) return status_no_memory(l->value_count);

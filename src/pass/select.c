@@ -85,11 +85,14 @@ static rlx_status gather(const rlx_node *n, const target *t, option **list, int 
   int found = 0;
   for (int i = 0; i < kernel_count; i++) {
     kernel_entry *k = kernels[i];
-    insert(o, &found, (option){{tier_of(k, t), k, false}, k->head.priority, k->scope, k->sequence, k->owner, k->builtin}, t);
+    insert(o, &found,
+           (option){{tier_of(k, t), k, false}, k->head.priority, k->scope, k->sequence, k->owner, k->builtin}, t);
   }
   const op_entry *op = n->op;
-  if (op->op.lower) insert(o, &found, (option){{RLX_TIER_LOWER, NULL, false}, 0, op->scope, 0, op->owner, op->builtin}, t);
-  if (op->op.eval) insert(o, &found, (option){{RLX_TIER_EVAL, NULL, false}, 0, op->scope, 0, op->owner, op->builtin}, t);
+  if (op->op.lower)
+    insert(o, &found, (option){{RLX_TIER_LOWER, NULL, false}, 0, op->scope, 0, op->owner, op->builtin}, t);
+  if (op->op.eval)
+    insert(o, &found, (option){{RLX_TIER_EVAL, NULL, false}, 0, op->scope, 0, op->owner, op->builtin}, t);
   mem_free(kernels);
   *list = o;
   *count = found;
@@ -146,7 +149,8 @@ static rlx_status emit_lowered(selector *s, rlx_node *n, rlx_value **outputs) {
   rlx_status status = n->op->op.lower(g, n, outputs);
   if (status == RLX_OK) status = rlx_graph_status(g);
   for (int i = 0; i < n->output_count && status == RLX_OK; i++)
-    if (!outputs[i] && *n->outputs[i]->name) status = RLX_FAIL(INTERNAL, "lowering of %s gave no output %d", n->op_name, i);
+    if (!outputs[i] && *n->outputs[i]->name)
+      status = RLX_FAIL(INTERNAL, "lowering of %s gave no output %d", n->op_name, i);
   for (size_t i = first; i < g->nodes.count && status == RLX_OK; i++) {
     rlx_node *made = g->nodes.data[i];
     if (!made->origin) made->origin = n->origin ? n->origin : n->name;
@@ -162,8 +166,7 @@ static rlx_status lower_node(selector *s, rlx_node *n) {
   rlx_graph *g = n->graph;
   if (s->depth == LOWER_DEPTH) return RLX_FAIL(UNSUPPORTED, "lowering deeper than %d", LOWER_DEPTH);
   for (int i = 0; i < s->depth; i++)
-    if (s->lowering[i] == n->op)
-      return RLX_FAIL(UNSUPPORTED, "lowering of %s leads back to itself", n->op_name);
+    if (s->lowering[i] == n->op) return RLX_FAIL(UNSUPPORTED, "lowering of %s leads back to itself", n->op_name);
   size_t first = g->nodes.count;
   rlx_value **outputs = arena_array(&g->memory, (size_t)n->output_count, sizeof *outputs);
   if (!outputs) return status_no_memory(sizeof *outputs);
@@ -233,8 +236,8 @@ static rlx_status problem(selector *s, const rlx_node *n, const selection *sel) 
   }
   if (!sel || !sel->refused_count) text_add(&s->problems, " it has no kernel, lower or eval");
   for (int i = 0; sel && i < sel->refused_count; i++)
-    text_printf(&s->problems, "%s %s '%s': %s", i ? "," : "", rlx_tier_name(sel->refused[i].tier), sel->refused[i].kernel,
-                sel->refused[i].reason);
+    text_printf(&s->problems, "%s %s '%s': %s", i ? "," : "", rlx_tier_name(sel->refused[i].tier),
+                sel->refused[i].kernel, sel->refused[i].reason);
   return RLX_OK;
 }
 
@@ -250,7 +253,8 @@ static rlx_status choose(chooser *c, option *list, int count) {
   bool final = false;
   for (int i = 0; i < count && !final; i++) RLX_TRY(consider(c, &list[i], pin, &final));
   if (final) return RLX_OK;
-  return RLX_FAIL(UNSUPPORTED, sel->count ? "every kernel of %s depends on extents" : "no kernel for %s", c->n->op_name);
+  return RLX_FAIL(UNSUPPORTED, sel->count ? "every kernel of %s depends on extents" : "no kernel for %s",
+                  c->n->op_name);
 }
 
 /* Selects n; UNSUPPORTED with n->selection set to the refusals when nothing can run it. */
@@ -279,7 +283,8 @@ rlx_status select_node(rlx_node *n, const target *t) {
 static rlx_status drop_lowered(rlx_graph *g) {
   bool *keep = mem_array(g->nodes.count, sizeof *keep);
   if (!keep) return status_no_memory(g->nodes.count);
-  for (size_t i = 0; i < g->nodes.count; i++) keep[i] = g->nodes.data[i]->selection && g->nodes.data[i]->selection->count;
+  for (size_t i = 0; i < g->nodes.count; i++)
+    keep[i] = g->nodes.data[i]->selection && g->nodes.data[i]->selection->count;
   graph_remove_nodes(g, keep);
   mem_free(keep);
   return RLX_OK;
@@ -307,8 +312,8 @@ rlx_status select_graph(rlx_graph *g, const target *t) {
   selector s = {.t = t};
   rlx_status status = select_all(&s, g);
   if (status == RLX_OK && s.problem_count)
-    status = RLX_FAIL(UNSUPPORTED, "%d node%s cannot run on %s: %s%s", s.problem_count, s.problem_count > 1 ? "s" : "", t->device,
-                      s.problems.data ? s.problems.data : "", s.problems.size > 3000 ? "; …" : "");
+    status = RLX_FAIL(UNSUPPORTED, "%d node%s cannot run on %s: %s%s", s.problem_count, s.problem_count > 1 ? "s" : "",
+                      t->device, s.problems.data ? s.problems.data : "", s.problems.size > 3000 ? "; …" : "");
   text_finish(&s.problems);
   return status == RLX_OK ? graph_sort(g) : status;
 }

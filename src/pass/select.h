@@ -6,10 +6,10 @@
 
 /* What a graph is compiled for. Borrowed by everything that gets it; outlives the compilation. */
 typedef struct target {
-  const char *device;               /* "cpu" */
-  const char *const *backends;      /* kernels considered: {"cpu", NULL} */
+  const char *device;          /* "cpu" */
+  const char *const *backends; /* kernels considered: {"cpu", NULL} */
   bool gpu;
-  const rlx_registry *registry;     /* session scope or NULL */
+  const rlx_registry *registry;       /* session scope or NULL */
   const rlx_session_options *options; /* pins, policy, precision; never NULL */
 } target;
 

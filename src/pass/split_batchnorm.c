@@ -77,7 +77,8 @@ static rlx_status split(rlx_graph *g, rlx_node *n, const target *t, bool *done) 
 }
 
 static bool fits(const rlx_node *n) {
-  if (!n->op || !n->op->builtin || !node_is_own(n) || strcmp(n->op->op.name, "onnx.BatchNormalization") != 0) return false;
+  if (!n->op || !n->op->builtin || !node_is_own(n) || strcmp(n->op->op.name, "onnx.BatchNormalization") != 0)
+    return false;
   const batchnorm_params *p = n->params;
   const rlx_type *x = &n->inputs[0]->type;
   if (n->op->op.version < 14 || p->training_mode || x->dtype != RLX_FLOAT || x->rank < 2) return false;

@@ -59,7 +59,8 @@ static const rlx_tensor *value_of(binder *b, uint32_t slot, int depth);
 /* Can the node be evaluated on the host while binding, as far as its record says? */
 static bool evaluable(const rlx_node *n) {
   const rlx_op *op = &n->op->op;
-  if (!op->eval || !(op->traits & RLX_PURE) || (op->traits & (RLX_RANDOM | RLX_SIDE_EFFECT | RLX_CONTROL_FLOW))) return false;
+  if (!op->eval || !(op->traits & RLX_PURE) || (op->traits & (RLX_RANDOM | RLX_SIDE_EFFECT | RLX_CONTROL_FLOW)))
+    return false;
   return node_is_own(n) && n->input_count <= 16 && n->output_count <= 4;
 }
 
@@ -175,7 +176,8 @@ static rlx_status start_later(binder *b) {
   for (int i = 0; i < previous->awaited_count; i++) {
     uint32_t slot = previous->awaited[i];
     if (!b->s->facts[slot].known && !read_operand(b, slot, reader->read(reader->user, slot)))
-      return RLX_FAIL(UNSUPPORTED, "value '%s' is needed for a shape but the host cannot read it", slot_value(b->p, slot)->name);
+      return RLX_FAIL(UNSUPPORTED, "value '%s' is needed for a shape but the host cannot read it",
+                      slot_value(b->p, slot)->name);
   }
   return RLX_OK;
 }
@@ -192,8 +194,8 @@ static rlx_status check_symbols(const program *p, const program_input *inputs) {
           if (!w->symbols[e] || strcmp(w->symbols[e], v->symbols[d]) != 0) continue;
           int64_t x = inputs[i].operand.dims[d], y = inputs[j].operand.dims[e];
           if (x != y)
-            return RLX_FAIL(INVALID, "inputs '%s' and '%s' give the symbol %s the extents %lld and %lld", w->name, v->name,
-                            v->symbols[d], (long long)y, (long long)x);
+            return RLX_FAIL(INVALID, "inputs '%s' and '%s' give the symbol %s the extents %lld and %lld", w->name,
+                            v->name, v->symbols[d], (long long)y, (long long)x);
         }
       }
     }
@@ -237,8 +239,7 @@ static rlx_status infer_bound(binder *b, program_node *n, bool *complete, uint64
   if (n->input_count > 16) inputs = arena_array(&b->scratch, (size_t)n->input_count, sizeof *inputs);
   if (node->output_count > 4) outputs = arena_array(&b->scratch, (size_t)node->output_count, sizeof *outputs);
   if (!inputs || !outputs) return status_no_memory(sizeof *outputs);
-  for (int i = 0; i < n->input_count; i++)
-    inputs[i] = n->inputs[i] == NO_SLOT ? NULL : &b->s->facts[n->inputs[i]].type;
+  for (int i = 0; i < n->input_count; i++) inputs[i] = n->inputs[i] == NO_SLOT ? NULL : &b->s->facts[n->inputs[i]].type;
   b->current = n;
   struct rlx_infer c = {.node = node, .inputs = inputs, .outputs = outputs, .value = asked_value, .user = b};
   RLX_TRY(infer_node(&c));
@@ -349,7 +350,8 @@ static rlx_status walk(binder *b) {
     if (status != RLX_OK) return status_prefix(status, "node '%s' (%s)", n->node->name, n->node->op_name);
   }
   if ((int)b->rest.count == count && count && !b->steps.count && !b->awaited.count && !b->dynamic.count)
-    return RLX_FAIL(INTERNAL, "node '%s' (%s) can never run", b->rest.data[0]->node->name, b->rest.data[0]->node->op_name);
+    return RLX_FAIL(INTERNAL, "node '%s' (%s) can never run", b->rest.data[0]->node->name,
+                    b->rest.data[0]->node->op_name);
   return RLX_OK;
 }
 
@@ -374,7 +376,8 @@ static rlx_status prepare_all(binder *b) {
     step *s = &b->steps.data[i];
     rlx_status status = prepare_step(b, s);
     if (status != RLX_OK)
-      return status_prefix(status, "node '%s' (%s), kernel %s", s->from->node->name, s->from->node->op_name, candidate_name(s->chosen));
+      return status_prefix(status, "node '%s' (%s), kernel %s", s->from->node->name, s->from->node->op_name,
+                           candidate_name(s->chosen));
   }
   b->prepare_ns = clock_ns() - begin;
   return RLX_OK;
@@ -470,8 +473,8 @@ static void finish(binder *b) {
 
 /* DEBUG_PLAN: where every operand of every step lies. */
 static void log_plan(const stage *s) {
-  log_line(RLX_LOG_DEBUG, "plan: %d steps, %lld bytes of run memory, %d nodes left", s->step_count, (long long)s->run_bytes,
-           s->rest_count);
+  log_line(RLX_LOG_DEBUG, "plan: %d steps, %lld bytes of run memory, %d nodes left", s->step_count,
+           (long long)s->run_bytes, s->rest_count);
   for (int t = 0; t < s->step_count; t++) {
     const step *st = &s->steps[t];
     int inputs = st->from->input_count + st->from->hidden_count, outputs = st->from->node->output_count;
@@ -480,13 +483,14 @@ static void log_plan(const stage *s) {
       const place *p = &s->places[st->first_operand + i];
       long long bytes = (long long)s->operands[st->first_operand + i].bytes;
       if (i == inputs) text_add(&line, " ->");
-      if (p->kind == PLACE_ARENA) text_printf(&line, " [%lld,%lld)", (long long)p->offset, (long long)p->offset + bytes);
+      if (p->kind == PLACE_ARENA)
+        text_printf(&line, " [%lld,%lld)", (long long)p->offset, (long long)p->offset + bytes);
       if (p->kind == PLACE_FIXED) text_add(&line, " constant");
       if (p->kind == PLACE_EXTERNAL) text_printf(&line, " slot %u", p->slot);
       if (p->kind == PLACE_NONE) text_add(&line, " none");
     }
-    log_line(RLX_LOG_DEBUG, "plan: %d %s '%s'%s%s", t, st->from->node->op_name, st->from->node->name, line.data ? line.data : "",
-             st->workspace_bytes ? " and workspace" : "");
+    log_line(RLX_LOG_DEBUG, "plan: %d %s '%s'%s%s", t, st->from->node->op_name, st->from->node->name,
+             line.data ? line.data : "", st->workspace_bytes ? " and workspace" : "");
     text_finish(&line);
   }
 }

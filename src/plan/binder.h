@@ -8,11 +8,11 @@ enum { KEEP = INT32_MAX }; /* last use: beyond the stage */
 
 /* Slots that share bytes, named by their root slot. */
 typedef struct alias_class {
-  int first, last;    /* steps that write and last use it; first -1: from before the stage */
+  int first, last; /* steps that write and last use it; first -1: from before the stage */
   int64_t bytes;
-  int output;         /* graph output it is, or -1 */
-  bool owned;         /* made by a step of this stage, or donated: may be overwritten at its last use */
-  bool taken;         /* has its place */
+  int output; /* graph output it is, or -1 */
+  bool owned; /* made by a step of this stage, or donated: may be overwritten at its last use */
+  bool taken; /* has its place */
 } alias_class;
 
 /* Lives during one stage_bind. Scratch memory in `scratch`, what stays in stage->memory. */
@@ -34,7 +34,7 @@ typedef struct binder {
   VECTOR(packed *) packed;
   VECTOR(const rlx_tensor *) pinned;
   VECTOR(output_slot) made;
-  bool effect_blocked;         /* a side effect waits for the next stage: so do all after it */
+  bool effect_blocked; /* a side effect waits for the next stage: so do all after it */
   int64_t prepare_ns;
 } binder;
 

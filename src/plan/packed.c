@@ -15,7 +15,7 @@ struct packed {
   rlx_tensor *constant; /* keeps its address, which is part of the key, from being used again */
   struct packed_key {
     const rlx_tensor *constant;
-    char form[sizeof ((rlx_packing *)0)->key];
+    char form[sizeof((rlx_packing *)0)->key];
   } key;
 };
 

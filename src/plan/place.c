@@ -62,8 +62,9 @@ static rlx_status place_outputs(binder *b) {
     const fact *f = &s->facts[slot];
     if (s->output_done[o]) continue;
     alias_class *c = class_of(b, slot);
-    bool direct = f->produced && f->typed && !f->dynamic && c->owned && c->first >= 0 && c->output < 0 && f->where.kind == PLACE_NONE &&
-                  c->bytes == type_bytes(&f->type) && f->type.dtype != RLX_STRING && f->type.kind == RLX_KIND_TENSOR;
+    bool direct = f->produced && f->typed && !f->dynamic && c->owned && c->first >= 0 && c->output < 0 &&
+                  f->where.kind == PLACE_NONE && c->bytes == type_bytes(&f->type) && f->type.dtype != RLX_STRING &&
+                  f->type.kind == RLX_KIND_TENSOR;
     if (!direct) {
       if (f->produced) use(b, slot, KEEP);
       continue;
@@ -102,8 +103,7 @@ static rlx_status list_copies(binder *b) {
   for (size_t o = 0; o < g->outputs.count; o++) {
     if (s->output_done[o]) continue;
     uint32_t slot = program_slot(b->p, g->outputs.data[o].value);
-    if (!s->facts[slot].produced)
-      return RLX_FAIL(INVALID, "output '%s' is made by nothing", g->outputs.data[o].name);
+    if (!s->facts[slot].produced) return RLX_FAIL(INVALID, "output '%s' is made by nothing", g->outputs.data[o].name);
     if (s->facts[slot].where.kind == PLACE_FIXED && !s->facts[slot].where.data)
       RLX_TRY(pin_constant(b, slot, &s->facts[slot].where.data));
     s->copies[s->copy_count++] = (output_slot){(int)o, slot};
@@ -204,7 +204,8 @@ static rlx_status take(memory_plan *m, uint32_t slot, int64_t bytes) {
   fact *f = &b->s->facts[r];
   if (b->classes[r].taken || f->where.kind != PLACE_NONE) return RLX_OK;
   int64_t offset = planner_take(&m->holes, bytes);
-  if (offset < 0) return RLX_FAIL(OUT_OF_MEMORY, "run memory: %lld bytes more than the address space", (long long)bytes);
+  if (offset < 0)
+    return RLX_FAIL(OUT_OF_MEMORY, "run memory: %lld bytes more than the address space", (long long)bytes);
   b->classes[r].taken = true;
   b->classes[r].bytes = bytes;
   f->where = (place){.kind = PLACE_ARENA, .offset = offset};
@@ -337,7 +338,8 @@ static rlx_status fill_step(binder *b, step *s, int first) {
 static rlx_status fill_operands(binder *b) {
   stage *s = b->s;
   size_t total = 0, patches = 0;
-  for (size_t t = 0; t < b->steps.count; t++) total += (size_t)(input_count(&b->steps.data[t]) + output_count(&b->steps.data[t]));
+  for (size_t t = 0; t < b->steps.count; t++)
+    total += (size_t)(input_count(&b->steps.data[t]) + output_count(&b->steps.data[t]));
   s->operands = arena_array(&s->memory, total, sizeof *s->operands);
   s->places = arena_array(&s->memory, total, sizeof *s->places);
   s->patches = arena_array(&s->memory, total, sizeof *s->patches);
@@ -347,7 +349,8 @@ static rlx_status fill_operands(binder *b) {
     step *st = &b->steps.data[t];
     rlx_status status = fill_step(b, st, s->operand_count);
     if (status != RLX_OK)
-      return status_prefix(status, "node '%s' (%s), kernel %s", st->from->node->name, st->from->node->op_name, candidate_name(st->chosen));
+      return status_prefix(status, "node '%s' (%s), kernel %s", st->from->node->name, st->from->node->op_name,
+                           candidate_name(st->chosen));
     s->operand_count += input_count(st) + output_count(st);
   }
   for (int i = 0; i < s->operand_count; i++)

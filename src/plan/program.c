@@ -129,7 +129,7 @@ static uint64_t tick(void) {
 }
 
 stage *stage_set_find(stage_set *set, const void *dims, size_t dims_bytes, const program_input *inputs) {
-    for (size_t i = 0; i < set->list.count; i++) {
+  for (size_t i = 0; i < set->list.count; i++) {
     stage *s = set->list.data[i];
     if (s->dims_bytes != dims_bytes || !same_values(s, inputs)) continue;
     if (dims_bytes && memcmp(s->key, dims, dims_bytes) != 0) continue;

@@ -13,11 +13,11 @@ typedef struct program program;
 /* A node as the binder walks it. Arrays in the program's arena. */
 typedef struct program_node {
   rlx_node *node;
-  uint32_t *inputs;  /* slots of the node's inputs, then of the captures of its subgraphs; NO_SLOT: left out */
-  uint32_t *outputs; /* slots; NO_SLOT: not wanted */
-  int input_count;   /* of the node */
-  int hidden_count;  /* captures after them */
-  program **children; /* per subgraph */
+  uint32_t *inputs;     /* slots of the node's inputs, then of the captures of its subgraphs; NO_SLOT: left out */
+  uint32_t *outputs;    /* slots; NO_SLOT: not wanted */
+  int input_count;      /* of the node */
+  int hidden_count;     /* captures after them */
+  program **children;   /* per subgraph */
   int **child_captures; /* per subgraph, per capture of it: which of `inputs` it is */
   int child_count;
 } program_node;
@@ -42,9 +42,9 @@ uint32_t program_slot(const program *p, const rlx_value *v);
 /* Where a slot's bytes are. */
 typedef enum place_kind {
   PLACE_NONE = 0,
-  PLACE_ARENA,    /* at `offset` of the stage's run memory */
-  PLACE_FIXED,    /* at `data`: constants, packed constants, values known at bind time */
-  PLACE_EXTERNAL  /* at the run's slot_data[slot]: inputs, outputs, dynamic values, earlier stages */
+  PLACE_ARENA,   /* at `offset` of the stage's run memory */
+  PLACE_FIXED,   /* at `data`: constants, packed constants, values known at bind time */
+  PLACE_EXTERNAL /* at the run's slot_data[slot]: inputs, outputs, dynamic values, earlier stages */
 } place_kind;
 
 typedef struct place {
@@ -57,12 +57,12 @@ typedef struct place {
 
 /* What is known of a slot when a stage has been bound; handed on to the next stage. */
 typedef struct fact {
-  rlx_type type;      /* concrete once `typed` */
+  rlx_type type; /* concrete once `typed` */
   bool typed;
-  bool produced;      /* its bytes exist by the end of the stage */
-  bool dynamic;       /* its dims are known after its stage has run */
-  rlx_tensor *known;  /* its value, known at bind time; reference held by the stage */
-  place where;        /* meaningful once produced */
+  bool produced;     /* its bytes exist by the end of the stage */
+  bool dynamic;      /* its dims are known after its stage has run */
+  rlx_tensor *known; /* its value, known at bind time; reference held by the stage */
+  place where;       /* meaningful once produced */
 } fact;
 
 /* One kernel call. */
@@ -73,7 +73,7 @@ typedef struct step {
   void *state;
   int first_operand; /* inputs, hidden inputs, outputs */
   int64_t workspace_bytes, workspace_offset;
-  bool dynamic;      /* has outputs of data-dependent size */
+  bool dynamic; /* has outputs of data-dependent size */
 } step;
 
 typedef struct patch { /* operand whose address is known only in a run */
@@ -94,42 +94,42 @@ typedef struct stage {
   const program *program;
   struct stage *previous; /* borrowed: this stage lives in its set, or with a run that holds both */
   arena memory;
-  fact *facts;            /* program->slot_count */
+  fact *facts; /* program->slot_count */
   step *steps;
   int step_count;
-  rlx_operand *operands;  /* template: data NULL where patched or in run memory */
-  place *places;          /* per operand */
+  rlx_operand *operands; /* template: data NULL where patched or in run memory */
+  place *places;         /* per operand */
   int operand_count;
   patch *patches;
   int patch_count;
-  int *resets;            /* operands of dynamic outputs: they have no address until the kernel asks */
+  int *resets; /* operands of dynamic outputs: they have no address until the kernel asks */
   int reset_count;
-  uint32_t *exports;      /* slots in run memory that later stages use */
+  uint32_t *exports; /* slots in run memory that later stages use */
   int export_count;
-  int64_t run_bytes;      /* run memory */
-  program_node **rest;    /* nodes left for the next stage */
+  int64_t run_bytes;   /* run memory */
+  program_node **rest; /* nodes left for the next stage */
   int rest_count;
   uint32_t *dynamic_slots; /* whose dims the next stage's key holds */
   int dynamic_count;
-  uint32_t *awaited;       /* whose contents it holds */
+  uint32_t *awaited; /* whose contents it holds */
   int awaited_count;
-  output_slot *made;       /* graph outputs this stage writes in place: slot_data[slot] is set before it runs */
+  output_slot *made; /* graph outputs this stage writes in place: slot_data[slot] is set before it runs */
   int made_count;
-  bool *output_done;       /* per graph output: made by this stage or one before */
-  output_slot *copies;     /* last stage: outputs whose bytes are elsewhere, copied at the end */
+  bool *output_done;   /* per graph output: made by this stage or one before */
+  output_slot *copies; /* last stage: outputs whose bytes are elsewhere, copied at the end */
   int copy_count;
-  rlx_tensor **owned;      /* known values */
+  rlx_tensor **owned; /* known values */
   int owned_count;
-  struct packed **packed;  /* references to packed constants */
+  struct packed **packed; /* references to packed constants */
   int packed_count;
   const rlx_tensor **pinned; /* constants steps read unpacked */
   int pinned_count;
-  struct stage_set *next;  /* by key */
-  struct frame **frames;   /* per run state, which alone touches its entry */
+  struct stage_set *next; /* by key */
+  struct frame **frames;  /* per run state, which alone touches its entry */
   int frame_count;
-  uint8_t *key;            /* of this stage: dims, then contents */
+  uint8_t *key; /* of this stage: dims, then contents */
   size_t key_bytes, dims_bytes;
-  int *value_inputs;       /* first stage: inputs whose contents end the key */
+  int *value_inputs; /* first stage: inputs whose contents end the key */
   int value_input_count;
   uint64_t last_used;
 } stage;

@@ -51,8 +51,9 @@ static void write_text(const report_input *in, text *out) {
               in->policy_from_environment ? " (set by RLX_FALLBACK)" : "");
   text_graph(in->graph, 0, out);
   text_printf(out, "nodes %zu, steps %" PRId64 ", host trips 0, bytes staged 0\n", in->graph->nodes.count, s->steps);
-  text_printf(out, "builds %" PRId64 ", binds %" PRId64 " (%" PRId64 " us and %" PRId64 " us preparing), runs %" PRId64 "\n", s->builds,
-              s->binds, s->bind_ns / 1000, s->prepare_ns / 1000, s->runs);
+  text_printf(out,
+              "builds %" PRId64 ", binds %" PRId64 " (%" PRId64 " us and %" PRId64 " us preparing), runs %" PRId64 "\n",
+              s->builds, s->binds, s->bind_ns / 1000, s->prepare_ns / 1000, s->runs);
   text_printf(out, "packed constants %" PRId64 " bytes, run memory %" PRId64 " bytes\n", s->packed_bytes, s->run_bytes);
 }
 
@@ -130,11 +131,12 @@ static void write_json(const report_input *in, text *out) {
   json_pair(out, "policy", policy_name(in->policy));
   text_printf(out, ",\"policy_from_environment\":%s,\"graph\":", in->policy_from_environment ? "true" : "false");
   json_graph(in->graph, out);
-  text_printf(out, ",\"totals\":{\"nodes\":%zu,\"steps\":%" PRId64 ",\"trips\":0,\"bytes_staged\":0,\"builds\":%" PRId64
-                   ",\"binds\":%" PRId64 ",\"bind_ns\":%" PRId64 ",\"prepare_ns\":%" PRId64 ",\"runs\":%" PRId64
-                   ",\"packed_bytes\":%" PRId64 ",\"run_bytes\":%" PRId64 "}}\n",
-              in->graph->nodes.count, s->steps, s->builds, s->binds, s->bind_ns, s->prepare_ns, s->runs, s->packed_bytes,
-              s->run_bytes);
+  text_printf(out,
+              ",\"totals\":{\"nodes\":%zu,\"steps\":%" PRId64 ",\"trips\":0,\"bytes_staged\":0,\"builds\":%" PRId64
+              ",\"binds\":%" PRId64 ",\"bind_ns\":%" PRId64 ",\"prepare_ns\":%" PRId64 ",\"runs\":%" PRId64
+              ",\"packed_bytes\":%" PRId64 ",\"run_bytes\":%" PRId64 "}}\n",
+              in->graph->nodes.count, s->steps, s->builds, s->binds, s->bind_ns, s->prepare_ns, s->runs,
+              s->packed_bytes, s->run_bytes);
 }
 
 /* ---- Graphviz ----------------------------------------------------------------------------- */

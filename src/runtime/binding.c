@@ -9,18 +9,18 @@
 /* Used by one thread at a time. Holds references to its tensors and to the stage of its last run. */
 struct rlx_binding {
   rlx_session *session;
-  rlx_tensor **inputs;      /* per graph input, or NULL */
+  rlx_tensor **inputs; /* per graph input, or NULL */
   bool *donated;
-  rlx_tensor **given;       /* per graph output: the user's memory, or NULL */
+  rlx_tensor **given; /* per graph output: the user's memory, or NULL */
   rlx_type *given_types;
-  rlx_tensor **results;     /* per graph output: the last run's, run-owned */
+  rlx_tensor **results; /* per graph output: the last run's, run-owned */
   program_input *run_inputs;
   program_output *run_outputs;
   int32_t *ranks;
   stage *memo;
-  bool ran;                 /* results are those of a successful run */
-  pthread_t thread;         /* rlx_submit */
-  bool submitted;           /* the thread runs, and owns everything here until it is joined */
+  bool ran;         /* results are those of a successful run */
+  pthread_t thread; /* rlx_submit */
+  bool submitted;   /* the thread runs, and owns everything here until it is joined */
   const rlx_run_options *submit_options;
   rlx_run_options submit_copy;
   rlx_status submit_status;
@@ -61,7 +61,8 @@ rlx_status rlx_binding_create(rlx_session *s, rlx_binding **out) {
   b->run_inputs = mem_array(ins, sizeof *b->run_inputs);
   b->run_outputs = mem_array(outs, sizeof *b->run_outputs);
   b->ranks = mem_array(ins, sizeof *b->ranks);
-  if (!b->inputs || !b->donated || !b->given || !b->given_types || !b->results || !b->run_inputs || !b->run_outputs || !b->ranks) {
+  if (!b->inputs || !b->donated || !b->given || !b->given_types || !b->results || !b->run_inputs || !b->run_outputs ||
+      !b->ranks) {
     rlx_binding_destroy(b);
     return status_no_memory(ins + outs);
   }
@@ -99,7 +100,8 @@ static rlx_status check_input(const rlx_value *v, const rlx_tensor *t) {
   rlx_type is;
   tensor_type(t, &is);
   if (type_admits(want, &is)) return RLX_OK;
-  return RLX_FAIL(INVALID, "input '%s' is %s, given %s", v->name, type_text(want, a, sizeof a), type_text(&is, b, sizeof b));
+  return RLX_FAIL(INVALID, "input '%s' is %s, given %s", v->name, type_text(want, a, sizeof a),
+                  type_text(&is, b, sizeof b));
 }
 
 rlx_status rlx_binding_input(rlx_binding *b, const char *name, rlx_tensor *t, uint32_t flags) {
@@ -119,9 +121,11 @@ rlx_status rlx_binding_output(rlx_binding *b, const char *name, rlx_tensor *t) {
   RLX_TRY(idle(b));
   RLX_TRY(find_output(b, name, &i));
   rlx_dtype want = b->session->builds.data[0].graph->outputs.data[i].value->type.dtype;
-  if (t && t->kind != RLX_KIND_TENSOR) return RLX_FAIL(INVALID, "output '%s': memory can be given for tensors only", name);
+  if (t && t->kind != RLX_KIND_TENSOR)
+    return RLX_FAIL(INVALID, "output '%s': memory can be given for tensors only", name);
   if (t && t->dtype != want && want != RLX_UNDEFINED)
-    return RLX_FAIL(INVALID, "output '%s' is %s, the memory given is for %s", name, rlx_dtype_name(want), rlx_dtype_name(t->dtype));
+    return RLX_FAIL(INVALID, "output '%s' is %s, the memory given is for %s", name, rlx_dtype_name(want),
+                    rlx_dtype_name(t->dtype));
   rlx_tensor_retain(t);
   rlx_tensor_destroy(b->given[i]);
   b->given[i] = t;
@@ -202,7 +206,8 @@ rlx_status rlx_submit(rlx_binding *b, const rlx_run_options *options, const rlx_
   (void)signals;
   RLX_TRY(idle(b));
   RLX_TRY(check_options(options));
-  if (wait_count || signal_count) return RLX_FAIL(UNSUPPORTED, "the cpu device has no objects to wait for or to signal");
+  if (wait_count || signal_count)
+    return RLX_FAIL(UNSUPPORTED, "the cpu device has no objects to wait for or to signal");
   if (options) b->submit_copy = *options;
   b->submit_options = options ? &b->submit_copy : NULL;
   int error = pthread_create(&b->thread, NULL, run_submitted, b);

@@ -27,8 +27,14 @@ static rlx_status one_node(rlx_graph *g, const one_op *o, rlx_node **out) {
     if (!name) return status_no_memory(1);
     if (o->types[i].dtype != RLX_UNDEFINED) inputs[i] = rlx_graph_input(g, name, &o->types[i]);
   }
-  rlx_node_desc d = {.struct_size = sizeof d, .op = o->op, .name = "call", .inputs = inputs, .input_count = o->input_count,
-                     .attrs = o->attrs, .attr_count = o->attr_count, .output_count = o->output_count};
+  rlx_node_desc d = {.struct_size = sizeof d,
+                     .op = o->op,
+                     .name = "call",
+                     .inputs = inputs,
+                     .input_count = o->input_count,
+                     .attrs = o->attrs,
+                     .attr_count = o->attr_count,
+                     .output_count = o->output_count};
   rlx_node *n = rlx_graph_node(g, &d);
   for (int i = 0; n && i < o->output_count; i++)
     rlx_graph_output(g, n->outputs[i], arena_printf(&g->memory, "output_%d", i));
@@ -96,7 +102,8 @@ static rlx_status make_answer(const selection *sel, rlx_which_answer **out) {
   text reasons = {0};
   text_add(&reasons, "");
   for (int i = 0; i < sel->refused_count; i++)
-    text_printf(&reasons, "%s %s: %s\n", rlx_tier_name(sel->refused[i].tier), sel->refused[i].kernel, sel->refused[i].reason);
+    text_printf(&reasons, "%s %s: %s\n", rlx_tier_name(sel->refused[i].tier), sel->refused[i].kernel,
+                sel->refused[i].reason);
   const candidate *c = sel->count ? &sel->chosen[0] : NULL;
   const char *kernel = c ? candidate_name(c) : "", *owner = c && c->kernel ? c->kernel->owner : "";
   size_t a = strlen(kernel) + 1, b = strlen(owner) + 1;

@@ -1,10 +1,10 @@
 /* dlpack.c — exchange of tensors in DLPack's unversioned managed form (dlpack.h of DLPack 0.8). */
 #include <string.h>
 
-#include "ir/shape.h"
-#include "ir/tensor.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "ir/shape.h"
+#include "ir/tensor.h"
 
 typedef struct dl_device {
   int32_t type, id;
@@ -36,9 +36,9 @@ enum { DL_CPU = 1 };
 static const struct {
   rlx_dtype dtype;
   uint8_t code;
-} codes[] = {{RLX_INT8, 0},    {RLX_INT16, 0},  {RLX_INT32, 0},   {RLX_INT64, 0},  {RLX_UINT8, 1},
-             {RLX_UINT16, 1},  {RLX_UINT32, 1}, {RLX_UINT64, 1},  {RLX_FLOAT16, 2}, {RLX_FLOAT, 2},
-             {RLX_DOUBLE, 2},  {RLX_BFLOAT16, 4}, {RLX_COMPLEX64, 5}, {RLX_COMPLEX128, 5}, {RLX_BOOL, 6}};
+} codes[] = {{RLX_INT8, 0},   {RLX_INT16, 0},    {RLX_INT32, 0},     {RLX_INT64, 0},      {RLX_UINT8, 1},
+             {RLX_UINT16, 1}, {RLX_UINT32, 1},   {RLX_UINT64, 1},    {RLX_FLOAT16, 2},    {RLX_FLOAT, 2},
+             {RLX_DOUBLE, 2}, {RLX_BFLOAT16, 4}, {RLX_COMPLEX64, 5}, {RLX_COMPLEX128, 5}, {RLX_BOOL, 6}};
 enum { CODE_COUNT = sizeof codes / sizeof *codes };
 
 /* What an exported tensor needs to live as long as its consumer wants. */
@@ -89,9 +89,11 @@ static void release_imported(void *user) {
 rlx_status rlx_tensor_from_dlpack(struct DLManagedTensor *m, rlx_tensor **out) {
   const dl_tensor *d = &m->tensor;
   rlx_dtype dtype = dtype_of(&d->dtype);
-  if (d->device.type != DL_CPU) return RLX_FAIL(UNSUPPORTED, "dlpack: device type %d is not host memory", d->device.type);
+  if (d->device.type != DL_CPU)
+    return RLX_FAIL(UNSUPPORTED, "dlpack: device type %d is not host memory", d->device.type);
   if (dtype == RLX_UNDEFINED)
-    return RLX_FAIL(UNSUPPORTED, "dlpack: type code %d of %d bits and %d lanes", d->dtype.code, d->dtype.bits, d->dtype.lanes);
+    return RLX_FAIL(UNSUPPORTED, "dlpack: type code %d of %d bits and %d lanes", d->dtype.code, d->dtype.bits,
+                    d->dtype.lanes);
   if (d->rank < 0 || d->rank > RLX_MAX_RANK) return RLX_FAIL(INVALID, "dlpack: rank %d", d->rank);
   int64_t count = shape_count(d->rank, d->shape), expected = 1;
   for (int i = d->rank - 1; i >= 0 && d->strides && count > 0; i--) {
@@ -101,5 +103,6 @@ rlx_status rlx_tensor_from_dlpack(struct DLManagedTensor *m, rlx_tensor **out) {
   }
   int64_t bytes = rlx_dtype_bytes(dtype, count);
   if (bytes < 0) return RLX_FAIL(INVALID, "dlpack: dims are negative or too large");
-  return rlx_tensor_wrap((char *)d->data + d->byte_offset, (size_t)bytes, dtype, d->rank, d->shape, release_imported, m, out);
+  return rlx_tensor_wrap((char *)d->data + d->byte_offset, (size_t)bytes, dtype, d->rank, d->shape, release_imported, m,
+                         out);
 }

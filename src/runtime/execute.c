@@ -22,7 +22,8 @@ static rlx_status step_failed(run_frame *f, int t, rlx_status status) {
     status = RLX_FAIL(CANCELLED, "the run was cancelled");
   else if (!*rlx_error_message())
     status = status_fail(status, "the kernel returned '%s' without saying why", rlx_status_name(status));
-  return status_prefix(status, "node '%s' (%s), kernel %s", s->from->node->name, s->from->node->op_name, candidate_name(s->chosen));
+  return status_prefix(status, "node '%s' (%s), kernel %s", s->from->node->name, s->from->node->op_name,
+                       candidate_name(s->chosen));
 }
 
 static bool cancelled(const run_state *rs) { return rs->cancel && __atomic_load_n(rs->cancel, __ATOMIC_RELAXED); }
@@ -60,7 +61,8 @@ static rlx_status check_step(run_frame *f, int t) {
   const rlx_op *op = &n->op->op;
   rlx_type types[16];
   rlx_tensor *out[16] = {NULL};
-  if (!op->eval || !s->chosen->kernel || n->output_count > 16 || (op->traits & (RLX_RANDOM | RLX_CONTROL_FLOW))) return RLX_OK;
+  if (!op->eval || !s->chosen->kernel || n->output_count > 16 || (op->traits & (RLX_RANDOM | RLX_CONTROL_FLOW)))
+    return RLX_OK;
   for (int i = 0; i < n->input_count; i++)
     if (f->ctxs[t].inputs[i].packed || f->ctxs[t].inputs[i].layout) return RLX_OK; /* eval reads plain operands */
   for (int i = 0; i < n->output_count; i++) {
@@ -172,13 +174,15 @@ static bool same_dims(const rlx_operand *o, int rank, const int64_t *dims) {
 static rlx_status dynamic_memory(run_frame *f, uint32_t slot, int rank, const int64_t *dims, rlx_operand *o) {
   const fact *fa = &f->stage->facts[slot];
   int64_t count = shape_count(rank, dims), bytes = rlx_dtype_bytes(fa->type.dtype, count);
-  if (rank < 0 || rank > RLX_MAX_RANK || bytes < 0) return RLX_FAIL(INVALID, "output of rank %d has impossible dims", rank);
+  if (rank < 0 || rank > RLX_MAX_RANK || bytes < 0)
+    return RLX_FAIL(INVALID, "output of rank %d has impossible dims", rank);
   int index = dynamic_index(f->stage, slot);
   if (rank) memcpy(f->dims[index], dims, (size_t)rank * sizeof *dims);
   *o = (rlx_operand){.dims = f->dims[index], .count = count, .bytes = bytes, .dtype = fa->type.dtype, .rank = rank};
   if (fa->where.kind == PLACE_ARENA) {
     if (bytes > fa->where.bytes)
-      return RLX_FAIL(KERNEL, "output has %lld bytes, its output_bound said %lld", (long long)bytes, (long long)fa->where.bytes);
+      return RLX_FAIL(KERNEL, "output has %lld bytes, its output_bound said %lld", (long long)bytes,
+                      (long long)fa->where.bytes);
     o->data = (char *)f->base + fa->where.offset;
     return RLX_OK;
   }

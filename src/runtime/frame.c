@@ -96,7 +96,8 @@ static rlx_status init_run_states(run_frame *f) {
     if (!st->chosen->kernel || !st->chosen->kernel->head.run_init) continue;
     rlx_status status = st->chosen->kernel->head.run_init(st->state, &f->ctxs[t].run_state);
     if (status != RLX_OK)
-      return status_prefix(status, "node '%s' (%s), kernel %s", st->from->node->name, st->from->node->op_name, candidate_name(st->chosen));
+      return status_prefix(status, "node '%s' (%s), kernel %s", st->from->node->name, st->from->node->op_name,
+                           candidate_name(st->chosen));
   }
   return RLX_OK;
 }

@@ -125,7 +125,8 @@ static rlx_status output_memory(const rlx_graph *g, int o, program_output *out, 
   if (out->result.data) return RLX_OK;
   rlx_tensor *t = *out->tensor;
   bool again = t && __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) == 1 && t->dtype == is->dtype && t->rank == is->rank &&
-               (is->rank == 0 || memcmp(t->dims, is->dims, (size_t)is->rank * sizeof *is->dims) == 0) && is->dtype != RLX_STRING;
+               (is->rank == 0 || memcmp(t->dims, is->dims, (size_t)is->rank * sizeof *is->dims) == 0) &&
+               is->dtype != RLX_STRING;
   if (!again) {
     int64_t cell = sizeof(rlx_tensor *); /* of a subgraph's result: the bytes are all that matters */
     rlx_status status = is->dtype == RLX_UNDEFINED ? tensor_alloc(RLX_UINT8, 1, &cell, &t)
@@ -154,14 +155,16 @@ static rlx_status prepare_outputs(run_frame *f, program_output *outputs) {
 /* A result of the whole run gets texts of its own; those of a subgraph last as long as the run. */
 static rlx_status copy_texts(rlx_tensor *to, const rlx_operand *from) {
   const rlx_string *s = from->data;
-  for (int64_t i = 0; i < from->count; i++) RLX_TRY(rlx_tensor_set_string(to, i, s[i].data ? s[i].data : "", s[i].size));
+  for (int64_t i = 0; i < from->count; i++)
+    RLX_TRY(rlx_tensor_set_string(to, i, s[i].data ? s[i].data : "", s[i].size));
   return RLX_OK;
 }
 
 static rlx_status copy_output(const rlx_graph *g, int o, program_output *out, const rlx_operand *from) {
   bool inner = out->call != NULL;
   if (!inner && operand_is_cell(from)) {
-    if (out->data) return RLX_FAIL(INVALID, "output '%s' is no tensor: no memory can be given for it", g->outputs.data[o].name);
+    if (out->data)
+      return RLX_FAIL(INVALID, "output '%s' is no tensor: no memory can be given for it", g->outputs.data[o].name);
     rlx_tensor *value = rlx_tensor_retain(cell_value(from));
     rlx_tensor_destroy(*out->tensor);
     *out->tensor = value;
@@ -180,7 +183,8 @@ static rlx_status copy_outputs(const run_frame *f, program_output *outputs) {
   for (int i = 0; i < s->copy_count; i++) {
     int o = s->copies[i].output;
     const rlx_operand *from = read_slot(&r, s->copies[i].slot);
-    if (!from || (!from->data && from->bytes)) return RLX_FAIL(INTERNAL, "output '%s' has no bytes", g->outputs.data[o].name);
+    if (!from || (!from->data && from->bytes))
+      return RLX_FAIL(INTERNAL, "output '%s' has no bytes", g->outputs.data[o].name);
     RLX_TRY(copy_output(g, o, &outputs[o], from));
   }
   return RLX_OK;

@@ -36,7 +36,8 @@ static rlx_status copy_options(rlx_session *s, const rlx_session_options *given)
   RLX_TRY(copy_text(s, &o->disable_passes));
   RLX_TRY(copy_text(s, &o->debug));
   rlx_pin *pins = arena_copy(&s->memory, o->pins, (size_t)o->pin_count * sizeof *pins);
-  rlx_policy_exception *exceptions = arena_copy(&s->memory, o->exceptions, (size_t)o->exception_count * sizeof *exceptions);
+  rlx_policy_exception *exceptions =
+      arena_copy(&s->memory, o->exceptions, (size_t)o->exception_count * sizeof *exceptions);
   if (!pins || !exceptions) return status_no_memory(1);
   for (int i = 0; i < o->pin_count; i++) {
     RLX_TRY(copy_text(s, &pins[i].node));
@@ -95,8 +96,14 @@ static rlx_status set_up(rlx_session *s, const rlx_session_options *given) {
     s->states[i].session = s;
     s->states[i].index = i;
   }
-  s->bind = (bind_context){.packed = s->packed, .cache = s->cache, .threads = s->threads, .run_states = s->state_count,
-                           .debug = s->debug, .bind_ns = &s->bind_ns, .prepare_ns = &s->prepare_ns, .binds = &s->binds};
+  s->bind = (bind_context){.packed = s->packed,
+                           .cache = s->cache,
+                           .threads = s->threads,
+                           .run_states = s->state_count,
+                           .debug = s->debug,
+                           .bind_ns = &s->bind_ns,
+                           .prepare_ns = &s->prepare_ns,
+                           .binds = &s->binds};
   return RLX_OK;
 }
 
@@ -238,14 +245,16 @@ int rlx_session_input_count(const rlx_session *s) { return (int)s->source->input
 int rlx_session_output_count(const rlx_session *s) { return (int)s->source->outputs.count; }
 
 rlx_status rlx_session_input(const rlx_session *s, int i, rlx_port_info *info) {
-  if (i < 0 || i >= rlx_session_input_count(s)) return RLX_FAIL(NOT_FOUND, "input %d of %d", i, rlx_session_input_count(s));
+  if (i < 0 || i >= rlx_session_input_count(s))
+    return RLX_FAIL(NOT_FOUND, "input %d of %d", i, rlx_session_input_count(s));
   const rlx_value *v = s->source->inputs.data[i];
   *info = (rlx_port_info){v->name, v->type, v->symbols};
   return RLX_OK;
 }
 
 rlx_status rlx_session_output(const rlx_session *s, int i, rlx_port_info *info) {
-  if (i < 0 || i >= rlx_session_output_count(s)) return RLX_FAIL(NOT_FOUND, "output %d of %d", i, rlx_session_output_count(s));
+  if (i < 0 || i >= rlx_session_output_count(s))
+    return RLX_FAIL(NOT_FOUND, "output %d of %d", i, rlx_session_output_count(s));
   const graph_output *o = &s->source->outputs.data[i];
   const rlx_graph *built = s->builds.data[0].graph;
   *info = (rlx_port_info){o->name, built->outputs.data[i].value->type, o->value->symbols};

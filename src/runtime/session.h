@@ -25,9 +25,9 @@ struct rlx_session {
   rlx_session_options options; /* strings and lists in the arena */
   target target;
   debug_options debug;
-  rlx_graph *source;       /* what builds are made from */
-  bool fixed_ranks;        /* every input's rank is declared: builds.data[0] serves all */
-  pthread_mutex_t lock;    /* builds, stage sets, binding */
+  rlx_graph *source;    /* what builds are made from */
+  bool fixed_ranks;     /* every input's rank is declared: builds.data[0] serves all */
+  pthread_mutex_t lock; /* builds, stage sets, binding */
   VECTOR(build) builds;
   cache *cache;
   packed_set *packed;
@@ -38,7 +38,7 @@ struct rlx_session {
   pthread_mutex_t pool_lock; /* waiting for a run state */
   pthread_cond_t pool_free;
   int waiting;
-  int64_t run_bytes; /* atomic: memory of all run states */
+  int64_t run_bytes;                                                            /* atomic: memory of all run states */
   int64_t builds_made, binds, bind_ns, prepare_ns, bind_hits, runs, last_steps; /* atomic */
   trace *trace;
 };
@@ -60,8 +60,8 @@ struct run_state {
   VECTOR(rlx_tensor *) dynamic; /* results of data-dependent size and objects, until the run ends */
   VECTOR(run_buffer) calls;     /* scratch of calls of subgraphs, by depth */
   int call_depth;
-  arena texts;                  /* of strings, likewise */
-  VECTOR(uint8_t) key;          /* scratch */
+  arena texts;         /* of strings, likewise */
+  VECTOR(uint8_t) key; /* scratch */
   const int *cancel;
   const rlx_run_options *options;
   int64_t steps_done; /* for progress */
@@ -70,11 +70,11 @@ struct run_state {
 
 /* An output of a run of a program. */
 typedef struct program_output {
-  void *data;          /* given memory, or NULL */
-  const rlx_type *must; /* with given memory: the type it has */
-  rlx_tensor *given;   /* the tensor of that memory */
+  void *data;                /* given memory, or NULL */
+  const rlx_type *must;      /* with given memory: the type it has */
+  rlx_tensor *given;         /* the tensor of that memory */
   const subgraph_call *call; /* NULL: of the whole run */
-  rlx_tensor **tensor; /* where the result goes when no memory is given: reused if nobody else holds it */
+  rlx_tensor **tensor;       /* where the result goes when no memory is given: reused if nobody else holds it */
   rlx_operand result;
 } program_output;
 
@@ -112,7 +112,7 @@ typedef struct run_exec {
 } run_exec;
 
 struct run_frame {
-  frame head; /* first: plan/program.h */
+  frame head;   /* first: plan/program.h */
   stage *stage; /* borrowed: frames live in their stage */
   run_state *rs;
   void *memory; /* one block: everything below */
@@ -122,7 +122,7 @@ struct run_frame {
   rlx_operand *slots; /* by slot: where external values are; that of the program's first stage */
   rlx_operand *own_slots;
   int64_t (*dims)[RLX_MAX_RANK]; /* per dynamic slot of this stage */
-  bool serial;  /* a kernel that is not thread-safe is among the steps */
+  bool serial;                   /* a kernel that is not thread-safe is among the steps */
   run_exec exec;
 };
 

@@ -112,7 +112,8 @@ static rlx_status check_argument(const rlx_value *v, const rlx_operand *o) {
   if (fits) return RLX_OK;
   rlx_type is;
   type_set(&is, o->dtype, o->rank, o->dims);
-  return RLX_FAIL(INVALID, "subgraph input '%s' is %s, given %s", v->name, type_text(want, a, sizeof a), type_text(&is, b, sizeof b));
+  return RLX_FAIL(INVALID, "subgraph input '%s' is %s, given %s", v->name, type_text(want, a, sizeof a),
+                  type_text(&is, b, sizeof b));
 }
 
 static rlx_status run_child(const rlx_ctx *ctx, const subgraph_call *call, call_memory *m) {
@@ -155,12 +156,13 @@ static rlx_status name_inner(rlx_ctx *ctx, rlx_status status) {
 rlx_status exec_call(rlx_ctx *ctx, const subgraph_call *call) {
   run_state *rs = state_of(ctx);
   const program_node *n = ((run_exec *)ctx->executor)->frame->stage->steps[ctx->flags].from;
-  if (call->index < 0 || call->index >= n->child_count) return rlx_fail(ctx, RLX_INTERNAL, "no subgraph %d", call->index);
+  if (call->index < 0 || call->index >= n->child_count)
+    return rlx_fail(ctx, RLX_INTERNAL, "no subgraph %d", call->index);
   const program *child = n->children[call->index];
   const rlx_graph *g = child->graph;
   if ((size_t)call->input_count != g->inputs.count || (size_t)call->output_count != g->outputs.count)
-    return rlx_fail(ctx, RLX_INVALID, "subgraph '%s' has %zu inputs and %zu outputs, not %d and %d", g->name, g->inputs.count,
-                    g->outputs.count, call->input_count, call->output_count);
+    return rlx_fail(ctx, RLX_INVALID, "subgraph '%s' has %zu inputs and %zu outputs, not %d and %d", g->name,
+                    g->inputs.count, g->outputs.count, call->input_count, call->output_count);
   call_memory m = {0};
   rlx_status status = take_scratch(rs, g->inputs.count + child->captures.count, g->outputs.count, &m);
   if (status == RLX_OK) {

@@ -26,8 +26,8 @@ void trace_step(trace *t, const step *s, int64_t begin_ns, int64_t end_ns) {
   text line = {0};
   text_add(&line, "{\"ph\":\"X\",\"name\":");
   text_json_string(&line, s->from->node->op_name);
-  text_printf(&line, ",\"pid\":%ld,\"tid\":%ld,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"node\":", (long)getpid(), thread_number(),
-              (double)begin_ns / 1000, (double)(end_ns - begin_ns) / 1000);
+  text_printf(&line, ",\"pid\":%ld,\"tid\":%ld,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"node\":", (long)getpid(),
+              thread_number(), (double)begin_ns / 1000, (double)(end_ns - begin_ns) / 1000);
   text_json_string(&line, s->from->node->name);
   text_printf(&line, ",\"tier\":\"%s\",\"kernel\":", rlx_tier_name(s->chosen->tier));
   text_json_string(&line, candidate_name(s->chosen));

@@ -10,11 +10,11 @@
 
 #include <cmocka.h>
 
-#include "ir/layout.h"
 #include "base/memory.h"
 #include "ir/bound.h"
 #include "ir/failure.h"
 #include "ir/infer.h"
+#include "ir/layout.h"
 #include "ir/registry.h"
 #include "ir/shape.h"
 

@@ -24,9 +24,9 @@ typedef struct gemm_tile {
 enum { GEMM_MOST_ROWS = 12, GEMM_MOST_COLUMNS = 32 };
 
 typedef struct gemm_isa {
-  int rows, columns;                                     /* of a whole tile */
+  int rows, columns;                                    /* of a whole tile */
   void (*tile[GEMM_MOST_ROWS + 1])(const gemm_tile *t); /* by number of rows */
-  bool fast;                                             /* written for this processor */
+  bool fast;                                            /* written for this processor */
 } gemm_isa;
 
 extern const gemm_isa gemm_base;

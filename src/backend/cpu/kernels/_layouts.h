@@ -8,9 +8,9 @@
  * layouts, like one number a channel, are left as they are. */
 void elementwise_layouts(const rlx_node *n, rlx_layouts *l);
 
-/* The type of an input (-1: the output), with the dims in the order in which they lie in the output's layout and as many
- * of them: a kernel that broadcasts row-major tensors of any rank by these does what the layout asks. NULL if left out;
- * else `storage` or the bound type. */
+/* The type of an input (-1: the output), with the dims in the order in which they lie in the output's layout and as
+ * many of them: a kernel that broadcasts row-major tensors of any rank by these does what the layout asks. NULL if left
+ * out; else `storage` or the bound type. */
 const rlx_type *elementwise_type(const rlx_bound *b, int input, rlx_type *storage);
 
 #endif

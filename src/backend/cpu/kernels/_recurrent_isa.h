@@ -17,7 +17,8 @@ static inline vector load(const float *p) {
 }
 
 /* `count` rows of x from the i-th on with one panel; count is a constant where this is inlined. */
-__attribute__((always_inline)) static inline void tile(const recurrent_product *p, int64_t panel, int64_t i, int count) {
+__attribute__((always_inline)) static inline void tile(const recurrent_product *p, int64_t panel, int64_t i,
+                                                       int count) {
   const float *w = p->packed + panel * p->depth * WIDTH, *x[TILE_ROWS];
   int64_t column = panel * WIDTH, n = p->columns - column < WIDTH ? p->columns - column : WIDTH;
   float edge[TILE_ROWS][WIDTH];

@@ -1,8 +1,8 @@
 /* _rows_isa.h — the functions of _rows.h for one instruction set. Included by one file each, which defines
  *   #define ISA_TABLE rows_table_avx2  the name of the table
  *   #define MADD(a, b, c)              a * b + c, fused where the instruction set can
- * LANES partial results are kept, so that sums and maxima vectorise without reassociation flags, and so that a row gives
- * the same bits whatever the thread count. */
+ * LANES partial results are kept, so that sums and maxima vectorise without reassociation flags, and so that a row
+ * gives the same bits whatever the thread count. */
 #include "backend/cpu/kernels/_vector_math.h"
 
 enum { LANES = 32 };

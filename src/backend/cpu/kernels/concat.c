@@ -136,9 +136,7 @@ static rlx_status run(rlx_ctx *ctx, job j) {
   return RLX_OK;
 }
 
-static rlx_status run_concat(rlx_ctx *ctx) {
-  return run(ctx, (job){.whole = &ctx->outputs[0], .parts = ctx->inputs});
-}
+static rlx_status run_concat(rlx_ctx *ctx) { return run(ctx, (job){.whole = &ctx->outputs[0], .parts = ctx->inputs}); }
 
 static rlx_status run_split(rlx_ctx *ctx) {
   return run(ctx, (job){.whole = &ctx->inputs[0], .parts = ctx->outputs, .split = true});
@@ -146,14 +144,26 @@ static rlx_status run_split(rlx_ctx *ctx) {
 
 static const rlx_cpu_kernel concat = {
     .struct_size = sizeof(rlx_cpu_kernel),
-    .head = {.op = "onnx.Concat", .version_min = 4, .version_max = INT32_MAX, .name = "rows", .why_not = why_not_concat,
-             .layouts = layouts, .prepare = prepare_concat, .release = mem_free},
+    .head = {.op = "onnx.Concat",
+             .version_min = 4,
+             .version_max = INT32_MAX,
+             .name = "rows",
+             .why_not = why_not_concat,
+             .layouts = layouts,
+             .prepare = prepare_concat,
+             .release = mem_free},
     .run = run_concat,
 };
 static const rlx_cpu_kernel split = {
     .struct_size = sizeof(rlx_cpu_kernel),
-    .head = {.op = "onnx.Split", .version_min = 13, .version_max = INT32_MAX, .name = "rows", .why_not = why_not_split,
-             .layouts = layouts_split, .prepare = prepare_split, .release = mem_free},
+    .head = {.op = "onnx.Split",
+             .version_min = 13,
+             .version_max = INT32_MAX,
+             .name = "rows",
+             .why_not = why_not_split,
+             .layouts = layouts_split,
+             .prepare = prepare_split,
+             .release = mem_free},
     .run = run_split,
 };
 

@@ -93,8 +93,14 @@ static void multiply(const conv_state *s, const strip *t, const float *b, int64_
   bool whole = t->count == columns;
   for (int64_t m = 0; m < maps; m += isa->rows) {
     int64_t height = maps - m < isa->rows ? maps - m : isa->rows;
-    gemm_tile tile = {.a = t->w + m * depth + k0, .b = b, .c = y + m * s->out + t->first, .a_stride = depth,
-                      .b_stride = b_stride, .c_stride = s->out, .k = rows, .start = GEMM_ADD};
+    gemm_tile tile = {.a = t->w + m * depth + k0,
+                      .b = b,
+                      .c = y + m * s->out + t->first,
+                      .a_stride = depth,
+                      .b_stride = b_stride,
+                      .c_stride = s->out,
+                      .k = rows,
+                      .start = GEMM_ADD};
     if (!whole) {
       for (int64_t r = 0; r < height; r++) {
         memcpy(edge + r * columns, tile.c + r * s->out, (size_t)t->count * sizeof *edge);
@@ -191,9 +197,13 @@ static rlx_status prepare(rlx_bound *b, void **state) {
   if (bad) return rlx_fail(b, RLX_INVALID, "%s", bad);
   conv_state *s = mem_zalloc(sizeof *s);
   if (!s) return rlx_fail(b, RLX_OUT_OF_MEMORY, "no memory for the kernel's state");
-  *s = (conv_state){.isa = gemm_best(), .shape = shape, .taps = window_kernel_count(&shape.window),
-                    .depth = shape.channels / shape.group, .in = window_in_count(&shape.window),
-                    .out = window_out_count(&shape.window), .pointwise = is_pointwise(&shape.window),
+  *s = (conv_state){.isa = gemm_best(),
+                    .shape = shape,
+                    .taps = window_kernel_count(&shape.window),
+                    .depth = shape.channels / shape.group,
+                    .in = window_in_count(&shape.window),
+                    .out = window_out_count(&shape.window),
+                    .pointwise = is_pointwise(&shape.window),
                     .threads = rlx_bound_threads(b)};
   s->strips = (s->out + s->isa->columns - 1) / s->isa->columns;
   if (is_fused(rlx_bound_node(b))) {
@@ -219,9 +229,14 @@ static const float *operand(const rlx_ctx *ctx, int i) { return i < ctx->input_c
 static rlx_status run(rlx_ctx *ctx) {
   const conv_state *s = ctx->state;
   if (ctx->outputs[0].count == 0) return RLX_OK;
-  conv_job j = {.s = s, .x = operand(ctx, FUSED_CONV_X), .w = operand(ctx, FUSED_CONV_W),
-                .bias = operand(ctx, FUSED_CONV_B), .z = operand(ctx, FUSED_CONV_Z), .y = ctx->outputs[0].data,
-                .workspace = ctx->workspace, .workers = s->threads};
+  conv_job j = {.s = s,
+                .x = operand(ctx, FUSED_CONV_X),
+                .w = operand(ctx, FUSED_CONV_W),
+                .bias = operand(ctx, FUSED_CONV_B),
+                .z = operand(ctx, FUSED_CONV_Z),
+                .y = ctx->outputs[0].data,
+                .workspace = ctx->workspace,
+                .workers = s->threads};
   int64_t strips = s->shape.batch * s->shape.group * s->strips;
   int64_t work = s->shape.maps / s->shape.group * s->depth * s->taps * s->isa->columns;
   if (strips < j.workers) j.workers = (int)strips;
@@ -239,10 +254,9 @@ static const rlx_pair sum_in_place[] = {{0, FUSED_CONV_Z}};
   .op = (op_name), .name = "strips", .why_not = why_not, .workspace = workspace,       \
   .prepare = prepare, .release = release
 static const rlx_cpu_kernel conv = {.struct_size = sizeof(rlx_cpu_kernel), .head = {HEAD("onnx.Conv")}, .run = run};
-static const rlx_cpu_kernel fused = {
-    .struct_size = sizeof(rlx_cpu_kernel),
-    .head = {HEAD("rlx.conv"), .in_place = sum_in_place, .in_place_count = 1},
-    .run = run};
+static const rlx_cpu_kernel fused = {.struct_size = sizeof(rlx_cpu_kernel),
+                                     .head = {HEAD("rlx.conv"), .in_place = sum_in_place, .in_place_count = 1},
+                                     .run = run};
 
 static const rlx_cpu_kernel *const kernels[] = {&conv, &fused, NULL};
 const rlx_module cpu_conv = {.kernels = kernels};

@@ -13,7 +13,7 @@
 #include "ops/fused_matmul.h"
 
 enum {
-  DEPTH = 512,       /* of A and B that tiles work through at a time */
+  DEPTH = 512, /* of A and B that tiles work through at a time */
   GATHERED_STRIDE = DEPTH + 16,
   GROUP = 6,         /* panels whose results are finished together, while they are in the cache */
   FEW_ROWS = 48,     /* up to here streaming the weights decides */
@@ -241,8 +241,12 @@ static void run_slice(const job *j, const slice *l, const float *a, int64_t m0, 
   float gathered[GEMM_MOST_ROWS * GATHERED_STRIDE];
   for (int64_t i = m0, tile = 0; i < m1; i += s->isa->rows, tile++) {
     int rows = (int)(m1 - i < s->isa->rows ? m1 - i : s->isa->rows);
-    gemm_tile t = {.a = a + i * k + l->k0, .a_stride = k, .k = l->depth,
-                   .start = l->k0 ? GEMM_ADD : j->bias ? GEMM_BIAS : GEMM_ZERO};
+    gemm_tile t = {.a = a + i * k + l->k0,
+                   .a_stride = k,
+                   .k = l->depth,
+                   .start = l->k0     ? GEMM_ADD
+                            : j->bias ? GEMM_BIAS
+                                      : GEMM_ZERO};
     if (rows > 3 && l->p1 - l->p0 > 2) {
       for (int r = 0; r < rows; r++)
         memcpy(gathered + r * GATHERED_STRIDE, t.a + r * k, (size_t)l->depth * sizeof *gathered);
@@ -301,8 +305,12 @@ static rlx_status run(rlx_ctx *ctx) {
   const state *s = ctx->state;
   const rlx_operand *bias = ctx->input_count > FUSED_MATMUL_BIAS ? &ctx->inputs[FUSED_MATMUL_BIAS] : NULL;
   if (ctx->outputs[0].count == 0) return RLX_OK;
-  job j = {.s = s, .a = ctx->inputs[0].data, .b = ctx->inputs[1].data, .bias = bias ? bias->data : NULL,
-           .c = ctx->outputs[0].data, .to = ctx->workspace};
+  job j = {.s = s,
+           .a = ctx->inputs[0].data,
+           .b = ctx->inputs[1].data,
+           .bias = bias ? bias->data : NULL,
+           .c = ctx->outputs[0].data,
+           .to = ctx->workspace};
   if (ctx->inputs[1].packed) {
     j.packed = ctx->inputs[1].data;
   } else if (s->whole_packed) {
@@ -324,10 +332,14 @@ static activation activation_of(const fused_matmul_params *p) {
   static const struct {
     bool known;
     ew_row row;
-  } rows[FUSED_UNKNOWN] = {[FUSED_RELU] = {true, EW_Relu},        [FUSED_LEAKY_RELU] = {true, EW_LeakyRelu},
-                           [FUSED_CLIP] = {true, EW_Clip},        [FUSED_SIGMOID] = {true, EW_Sigmoid},
-                           [FUSED_TANH] = {true, EW_Tanh},        [FUSED_SWISH] = {true, EW_Swish},
-                           [FUSED_HARD_SWISH] = {true, EW_HardSwish}, [FUSED_GELU] = {true, EW_Gelu}};
+  } rows[FUSED_UNKNOWN] = {[FUSED_RELU] = {true, EW_Relu},
+                           [FUSED_LEAKY_RELU] = {true, EW_LeakyRelu},
+                           [FUSED_CLIP] = {true, EW_Clip},
+                           [FUSED_SIGMOID] = {true, EW_Sigmoid},
+                           [FUSED_TANH] = {true, EW_Tanh},
+                           [FUSED_SWISH] = {true, EW_Swish},
+                           [FUSED_HARD_SWISH] = {true, EW_HardSwish},
+                           [FUSED_GELU] = {true, EW_Gelu}};
   fused_activation kind = fused_activation_parse(&p->activation.name);
   activation f = {.bounds = {p->activation.alpha, p->activation.beta}, .clips = kind == FUSED_CLIP};
   if (kind == FUSED_LEAKY_RELU || kind == FUSED_SWISH) f.ab[0] = (double)p->activation.alpha;

@@ -191,11 +191,11 @@ typedef struct task {
   const recurrent_table *table;
   const recurrent_params *params;
   recurrent_shape shape;
-  int64_t rows;                            /* of W: gates times hidden */
-  const float *in[RECURRENT_P + 1];        /* W and R packed; NULL: left out */
-  int64_t w_floats, r_floats, r_first;     /* packed: of a direction; of R's first part */
+  int64_t rows;                        /* of W: gates times hidden */
+  const float *in[RECURRENT_P + 1];    /* W and R packed; NULL: left out */
+  int64_t w_floats, r_floats, r_first; /* packed: of a direction; of R's first part */
   const int32_t *lengths;
-  float *out[3];                           /* Y, Y_h, Y_c; NULL: not wanted */
+  float *out[3]; /* Y, Y_h, Y_c; NULL: not wanted */
 } task;
 
 typedef struct unit {
@@ -211,9 +211,7 @@ static int64_t length_of(const unit *u, int64_t i) {
   return u->t->lengths ? u->t->lengths[u->sample + i] : u->t->shape.steps;
 }
 
-static void multiply_panels(void *arg, int64_t begin, int64_t end) {
-  recurrent_table_best()->product(arg, begin, end);
-}
+static void multiply_panels(void *arg, int64_t begin, int64_t end) { recurrent_table_best()->product(arg, begin, end); }
 
 static void multiply(const unit *u, recurrent_product *p) {
   int64_t panels = panels_of(p->columns), work = p->rows * p->depth * u->t->table->width;
@@ -226,8 +224,13 @@ static void multiply(const unit *u, recurrent_product *p) {
 
 /* gates += R h of all samples, for the first `columns` rows of R. */
 static void multiply_state(const unit *u, float *gates, int64_t columns) {
-  multiply(u, &(recurrent_product){.packed = u->r, .depth = u->t->shape.hidden, .columns = columns, .x = u->s.h_rows,
-                                   .rows = u->samples, .y = gates, .y_stride = u->t->rows});
+  multiply(u, &(recurrent_product){.packed = u->r,
+                                   .depth = u->t->shape.hidden,
+                                   .columns = columns,
+                                   .x = u->s.h_rows,
+                                   .rows = u->samples,
+                                   .y = gates,
+                                   .y_stride = u->t->rows});
 }
 
 static void finish_rnn(const unit *u, float *g, float *h) {
@@ -276,9 +279,14 @@ static void multiply_last(const unit *u, float *gates) {
     t->table->activate(&t->shape.functions[u->direction][0], t->params->clip, z, 2 * n);
     for (int64_t k = 0; k < n && !linear; k++) reset[k] = r[k] * h[k];
   }
-  multiply(u, &(recurrent_product){.packed = u->r + t->r_first, .depth = n, .columns = n,
-                                   .x = linear ? u->s.h_rows : u->s.reset_rows, .rows = u->samples, .y = u->s.last,
-                                   .y_stride = n, .start = u->s.start_last});
+  multiply(u, &(recurrent_product){.packed = u->r + t->r_first,
+                                   .depth = n,
+                                   .columns = n,
+                                   .x = linear ? u->s.h_rows : u->s.reset_rows,
+                                   .rows = u->samples,
+                                   .y = u->s.last,
+                                   .y_stride = n,
+                                   .start = u->s.start_last});
 }
 
 static void finish_gru(const unit *u, float *g, float *h, const float *last) {
@@ -329,10 +337,14 @@ static void start_states(const unit *u) {
     int64_t at = recurrent_state_at(s, u->direction, u->sample + i);
     u->s.h_rows[i] = h;
     u->s.reset_rows[i] = c;
-    if (from_h) memcpy(h, from_h + at, bytes);
-    else memset(h, 0, bytes);
-    if (from_c) memcpy(c, from_c + at, bytes);
-    else memset(c, 0, bytes);
+    if (from_h)
+      memcpy(h, from_h + at, bytes);
+    else
+      memset(h, 0, bytes);
+    if (from_c)
+      memcpy(c, from_c + at, bytes);
+    else
+      memset(c, 0, bytes);
   }
 }
 
@@ -380,8 +392,13 @@ static void run_unit(const task *t, int64_t index) {
   for (int64_t first = 0; first < longest && !rlx_cancelled(t->ctx); first += p->chunk) {
     int64_t steps = longest - first < p->chunk ? longest - first : p->chunk;
     point_at_x(&u, first, steps);
-    multiply(&u, &(recurrent_product){.packed = u.w, .depth = s->input, .columns = t->rows, .x = u.s.x_rows,
-                                      .rows = steps * u.samples, .y = u.s.gates, .y_stride = t->rows,
+    multiply(&u, &(recurrent_product){.packed = u.w,
+                                      .depth = s->input,
+                                      .columns = t->rows,
+                                      .x = u.s.x_rows,
+                                      .rows = steps * u.samples,
+                                      .y = u.s.gates,
+                                      .y_stride = t->rows,
                                       .start = u.s.start});
     for (int64_t step = 0; step < steps; step++) run_step(&u, first + step, u.s.gates + step * u.samples * t->rows);
   }
@@ -399,7 +416,8 @@ static void find_matrix(task *t, int input, char **to) {
   if (o->packed) return;
   t->in[input] = (float *)(void *)*to;
   pack_matrix(t->shape.kind, input, o, (float *)(void *)*to);
-  *to += (o->dims[0] * packed_floats(t->shape.kind, input, o->dims[1], o->dims[2]) * (int64_t)sizeof(float) + 63) / 64 * 64;
+  *to += (o->dims[0] * packed_floats(t->shape.kind, input, o->dims[1], o->dims[2]) * (int64_t)sizeof(float) + 63) / 64 *
+         64;
 }
 
 static rlx_status run(rlx_ctx *ctx) {

@@ -181,6 +181,6 @@ KERNEL(SumSquare, 18, STEP_SQUARE, END_NONE)
 KERNEL(LogSum, 18, STEP_SUM, END_LOG)
 #undef KERNEL
 
-static const rlx_cpu_kernel *const kernels[] = {&kernel_Sum, &kernel_Mean, &kernel_Max,       &kernel_Min,
-                                                &kernel_L1,  &kernel_L2,   &kernel_SumSquare, &kernel_LogSum, NULL};
+static const rlx_cpu_kernel *const kernels[] = {&kernel_Sum, &kernel_Mean,      &kernel_Max,    &kernel_Min, &kernel_L1,
+                                                &kernel_L2,  &kernel_SumSquare, &kernel_LogSum, NULL};
 const rlx_module cpu_reduce = {.kernels = kernels};

@@ -15,9 +15,7 @@ typedef struct task {
 
 enum { TILE = 16 };
 
-static inline int64_t place(int64_t block, int64_t points, int64_t c) {
-  return c / block * block * points + c % block;
-}
+static inline int64_t place(int64_t block, int64_t points, int64_t c) { return c / block * block * points + c % block; }
 
 /* Channels [c, c + n) that lie together in both layouts or are strided in one. */
 static void move_points(const task *t, const uint32_t *from, uint32_t *to, int64_t c, int64_t n) {
@@ -83,7 +81,8 @@ static rlx_status run(rlx_ctx *ctx) {
   if (x->rank < 3) return rlx_fail(ctx, RLX_INVALID, "rank %d has no layouts", x->rank);
   int64_t points = 1, channels = x->dims[1];
   for (int i = 2; i < x->rank; i++) points *= x->dims[i];
-  task t = {x->data, y->data, channels, points, layout_block(x->layout, channels), layout_block(y->layout, channels), 0};
+  task t = {x->data, y->data, channels, points, layout_block(x->layout, channels), layout_block(y->layout, channels),
+            0};
   if (t.from_block < 1 || t.to_block < 1 || channels % t.from_block != 0 || channels % t.to_block != 0) {
     return rlx_fail(ctx, RLX_INVALID, "%lld channels do not lie in %s and %s", (long long)channels,
                     layout_name(x->layout), layout_name(y->layout));

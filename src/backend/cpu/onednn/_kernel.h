@@ -2,8 +2,8 @@
 #ifndef ONEDNN_KERNEL_H
 #define ONEDNN_KERNEL_H
 
-#include "ir/layout.h"
 #include "backend/cpu/onednn/adapter.h"
+#include "ir/layout.h"
 #include "ops/_fused_activation.h"
 #include "ops/_window.h"
 

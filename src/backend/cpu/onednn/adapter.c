@@ -59,7 +59,7 @@ static rlx_status status_of(dnnl_status_t s) {
 
 static rlx_status fail(const void *ctx, const char *what, dnnl_status_t s) {
   return rlx_fail(ctx, status_of(s), "oneDNN: %s: %s", what,
-                  s == dnnl_out_of_memory ? "out of memory"
+                  s == dnnl_out_of_memory   ? "out of memory"
                   : s == dnnl_unimplemented ? "not implemented"
                                             : "refused");
 }
@@ -198,11 +198,11 @@ static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t kind, f
 
 static dnnl_status_t append_post(dnnl_post_ops_t ops, const onednn_post_op *p) {
   static const dnnl_alg_kind_t kinds[] = {
-      [ONEDNN_LINEAR] = dnnl_eltwise_linear,       [ONEDNN_RELU] = dnnl_eltwise_relu,
-      [ONEDNN_CLIP] = dnnl_eltwise_clip,           [ONEDNN_SIGMOID] = dnnl_eltwise_logistic,
-      [ONEDNN_TANH] = dnnl_eltwise_tanh,           [ONEDNN_ELU] = dnnl_eltwise_elu,
-      [ONEDNN_SWISH] = dnnl_eltwise_swish,         [ONEDNN_HARD_SWISH] = dnnl_eltwise_hardswish,
-      [ONEDNN_GELU] = dnnl_eltwise_gelu_erf,       [ONEDNN_GELU_TANH] = dnnl_eltwise_gelu_tanh,
+      [ONEDNN_LINEAR] = dnnl_eltwise_linear, [ONEDNN_RELU] = dnnl_eltwise_relu,
+      [ONEDNN_CLIP] = dnnl_eltwise_clip,     [ONEDNN_SIGMOID] = dnnl_eltwise_logistic,
+      [ONEDNN_TANH] = dnnl_eltwise_tanh,     [ONEDNN_ELU] = dnnl_eltwise_elu,
+      [ONEDNN_SWISH] = dnnl_eltwise_swish,   [ONEDNN_HARD_SWISH] = dnnl_eltwise_hardswish,
+      [ONEDNN_GELU] = dnnl_eltwise_gelu_erf, [ONEDNN_GELU_TANH] = dnnl_eltwise_gelu_tanh,
   };
   if (p->kind == ONEDNN_SUM) return append_sum(ops, p->alpha);
   /* 2.x takes hard swish's slope and offset for granted; 3.x wants them. */
@@ -258,7 +258,8 @@ static dnnl_status_t make_pack(onednn_primitive *p, const onednn_tensor *weights
   s = attr_make(NULL, &attr);
   if (s != dnnl_success) return s;
   dnnl_primitive_desc_t pd;
-  s = dnnl_reorder_primitive_desc_create(&pd, MD_POINTER(&p->dense), onednn_engine, MD_POINTER(to), onednn_engine, attr);
+  s = dnnl_reorder_primitive_desc_create(&pd, MD_POINTER(&p->dense), onednn_engine, MD_POINTER(to), onednn_engine,
+                                         attr);
   if (s == dnnl_success) {
     s = query(pd, dnnl_query_scratchpad_md, 0, &p->pack_scratch);
     if (s == dnnl_success) s = dnnl_primitive_create(&p->pack, pd);
@@ -466,9 +467,7 @@ rlx_status onednn_execute(const void *ctx, const onednn_primitive *p, onednn_run
 
 #if defined(__x86_64__)
 static bool has_isa(dnnl_cpu_isa_t wanted) { return (dnnl_get_effective_cpu_isa() & wanted) == wanted; }
-int onednn_channel_block(void) {
-  return has_isa(dnnl_cpu_isa_avx512_core) ? 16 : has_isa(dnnl_cpu_isa_avx2) ? 8 : 0;
-}
+int onednn_channel_block(void) { return has_isa(dnnl_cpu_isa_avx512_core) ? 16 : has_isa(dnnl_cpu_isa_avx2) ? 8 : 0; }
 bool onednn_convolves(void) { return has_isa(dnnl_cpu_isa_avx2); }
 #else
 int onednn_channel_block(void) { return 0; }

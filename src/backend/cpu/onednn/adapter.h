@@ -12,9 +12,9 @@
 
 typedef enum onednn_format {
   ONEDNN_ABSENT = 0,
-  ONEDNN_DENSE,         /* row-major, or its last two dims swapped */
+  ONEDNN_DENSE, /* row-major, or its last two dims swapped */
   ONEDNN_DENSE_SWAPPED,
-  ONEDNN_BLOCK8,        /* channels (dim 1) in blocks of 8 */
+  ONEDNN_BLOCK8, /* channels (dim 1) in blocks of 8 */
   ONEDNN_BLOCK16,
   ONEDNN_CHANNELS_LAST
 } onednn_format;
@@ -26,10 +26,10 @@ typedef struct onednn_tensor {
 } onednn_tensor;
 
 typedef enum onednn_post_kind {
-  ONEDNN_SUM,        /* + alpha * what the output held before */
-  ONEDNN_LINEAR,     /* alpha * x + beta */
-  ONEDNN_RELU,       /* x < 0 ? alpha * x : x */
-  ONEDNN_CLIP,       /* to [alpha, beta] */
+  ONEDNN_SUM,    /* + alpha * what the output held before */
+  ONEDNN_LINEAR, /* alpha * x + beta */
+  ONEDNN_RELU,   /* x < 0 ? alpha * x : x */
+  ONEDNN_CLIP,   /* to [alpha, beta] */
   ONEDNN_SIGMOID,
   ONEDNN_TANH,
   ONEDNN_ELU,        /* x < 0 ? alpha * (exp(x) - 1) : x */
@@ -95,7 +95,8 @@ typedef struct onednn_matmul_desc {
 typedef struct onednn_primitive onednn_primitive;
 typedef struct onednn_run onednn_run;
 
-rlx_status onednn_make_convolution(const void *ctx, int threads, const onednn_convolution_desc *d, onednn_primitive **out);
+rlx_status onednn_make_convolution(const void *ctx, int threads, const onednn_convolution_desc *d,
+                                   onednn_primitive **out);
 rlx_status onednn_make_pooling(const void *ctx, int threads, const onednn_pooling_desc *d, onednn_primitive **out);
 rlx_status onednn_make_lrn(const void *ctx, int threads, const onednn_lrn_desc *d, onednn_primitive **out);
 rlx_status onednn_make_matmul(const void *ctx, int threads, const onednn_matmul_desc *d, onednn_primitive **out);

@@ -47,7 +47,7 @@ static dnnl_status_t describe_convolution(const void *desc, request *r, dnnl_pri
 }
 
 rlx_status onednn_make_convolution(const void *ctx, int threads, const onednn_convolution_desc *d,
-                              onednn_primitive **out) {
+                                   onednn_primitive **out) {
   family f = {"convolution", describe_convolution, &d->src, &d->weights, &d->bias, &d->dst, &d->post, true, false};
   return onednn_create(ctx, threads, &f, d, out);
 }

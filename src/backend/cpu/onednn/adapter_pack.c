@@ -1,4 +1,5 @@
-/* adapter_pack.c — dense weights into oneDNN's plain blocked forms, faster than its own reorder and from any address. */
+/* adapter_pack.c — dense weights into oneDNN's plain blocked forms, faster than its own reorder and from any address.
+ */
 #include <stdint.h>
 #include <string.h>
 
@@ -48,7 +49,8 @@ static bool fill_offsets(packer *p, md_pointer to, const int64_t *from_strides) 
 
 /* False: a form this does not write (Winograd, padded, compensated). */
 static bool plan(packer *p, md_pointer from, md_pointer to) {
-  if (!plain(from) || to->format_kind != dnnl_blocked || to->data_type != dnnl_f32 || to->ndims != from->ndims) return false;
+  if (!plain(from) || to->format_kind != dnnl_blocked || to->data_type != dnnl_f32 || to->ndims != from->ndims)
+    return false;
   if (to->offset0 != 0 || to->extra.flags != dnnl_memory_extra_flag_none) return false;
   const int64_t *from_strides = from->format_desc.blocking.strides;
   p->rank = to->ndims;

@@ -1,4 +1,5 @@
-/* adapter_private.h — what the files of the adapter share: oneDNN's types, and how a family of primitives is described. */
+/* adapter_private.h — what the files of the adapter share: oneDNN's types, and how a family of primitives is described.
+ */
 #ifndef ONEDNN_ADAPTER_PRIVATE_H
 #define ONEDNN_ADAPTER_PRIVATE_H
 

@@ -1,8 +1,8 @@
 /* adapter_winograd.c — 3×3 weights into oneDNN's forms for Winograd convolutions, several times as fast as its own
  * reorder.
  *
- * A filter g becomes G g Gᵀ (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015): a number for each
- * position of the transformed tile, by position then channels. */
+ * A filter g becomes G g Gᵀ (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015): a number for
+ * each position of the transformed tile, by position then channels. */
 #include <string.h>
 
 #include "backend/cpu/onednn/adapter_private.h"

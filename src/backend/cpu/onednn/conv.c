@@ -79,7 +79,8 @@ static bool describe_post(const rlx_bound *b, onednn_post *post) {
   if (!is_fused(rlx_bound_node(b))) return true;
   const fused_conv_params *p = rlx_bound_params(b);
   if (rlx_bound_input(b, FUSED_CONV_Z)) post->ops[post->count++] = (onednn_post_op){ONEDNN_SUM, 1, 0};
-  return onednn_add_activation(post, fused_activation_parse(&p->activation.name), p->activation.alpha, p->activation.beta);
+  return onednn_add_activation(post, fused_activation_parse(&p->activation.name), p->activation.alpha,
+                               p->activation.beta);
 }
 
 static rlx_status prepare(rlx_bound *b, void **state) {
@@ -146,9 +147,8 @@ static const rlx_cpu_kernel conv = {.struct_size = sizeof(rlx_cpu_kernel), .head
 
 /* The sum is accumulated where Z was. */
 static const rlx_pair fused_in_place[] = {{0, FUSED_CONV_Z}};
-static const rlx_cpu_kernel fused = {
-    .struct_size = sizeof(rlx_cpu_kernel),
-    .head = {HEAD("rlx.conv"), .in_place = fused_in_place, .in_place_count = 1},
-    .run = run};
+static const rlx_cpu_kernel fused = {.struct_size = sizeof(rlx_cpu_kernel),
+                                     .head = {HEAD("rlx.conv"), .in_place = fused_in_place, .in_place_count = 1},
+                                     .run = run};
 
 const rlx_module onednn_conv = {.kernels = (const rlx_cpu_kernel *const[]){&conv, &fused, NULL}};

@@ -1,9 +1,9 @@
 /* layernorm.c — onnx.LayerNormalization by oneDNN. */
+#include "ops/layernorm.h"
 #include "backend/cpu/onednn/_kernel.h"
 #include "base/status.h"
 #include "ir/module.h"
 #include "ir/shape.h"
-#include "ops/layernorm.h"
 
 /* v has one number for each of the last dims of x, from `axis` on. */
 static bool covers(const rlx_type *v, const rlx_type *x, int axis) {
@@ -66,9 +66,16 @@ static rlx_status run(rlx_ctx *ctx) {
 static const rlx_pair in_place[] = {{0, 0}};
 static const rlx_cpu_kernel layernorm = {
     .struct_size = sizeof(rlx_cpu_kernel),
-    .head = {.op = "onnx.LayerNormalization", .name = "onednn", .in_place = in_place, .in_place_count = 1,
-             .why_not = why_not, .workspace = workspace, .prepare = prepare, .release = onednn_release,
-             .run_init = onednn_run_init, .run_done = onednn_run_done},
+    .head = {.op = "onnx.LayerNormalization",
+             .name = "onednn",
+             .in_place = in_place,
+             .in_place_count = 1,
+             .why_not = why_not,
+             .workspace = workspace,
+             .prepare = prepare,
+             .release = onednn_release,
+             .run_init = onednn_run_init,
+             .run_done = onednn_run_done},
     .run = run,
 };
 

@@ -1,8 +1,8 @@
 /* lrn.c — onnx.LRN by oneDNN, in whatever layout the input comes. */
+#include "ops/lrn.h"
 #include "backend/cpu/onednn/_kernel.h"
 #include "base/status.h"
 #include "ir/module.h"
-#include "ops/lrn.h"
 
 static const char *why_not(const rlx_node *n) {
   const lrn_params *p = rlx_node_params(n);
@@ -23,7 +23,10 @@ static rlx_status prepare(rlx_bound *b, void **state) {
   *state = NULL;
   if (onednn_has_zero(x)) return RLX_OK;
   onednn_lrn_desc d = {.src = onednn_activation(x, rlx_bound_input_layout(b, 0)),
-                       .size = p->size, .alpha = p->alpha, .beta = p->beta, .bias = p->bias};
+                       .size = p->size,
+                       .alpha = p->alpha,
+                       .beta = p->beta,
+                       .bias = p->bias};
   onednn_primitive *primitive = NULL;
   RLX_TRY(onednn_make_lrn(b, rlx_bound_threads(b), &d, &primitive));
   *state = primitive;
@@ -43,8 +46,15 @@ static rlx_status run(rlx_ctx *ctx) {
 
 static const rlx_cpu_kernel lrn = {
     .struct_size = sizeof(rlx_cpu_kernel),
-    .head = {.op = "onnx.LRN", .name = "onednn", .why_not = why_not, .layouts = layouts, .workspace = workspace,
-             .prepare = prepare, .release = onednn_release, .run_init = onednn_run_init, .run_done = onednn_run_done},
+    .head = {.op = "onnx.LRN",
+             .name = "onednn",
+             .why_not = why_not,
+             .layouts = layouts,
+             .workspace = workspace,
+             .prepare = prepare,
+             .release = onednn_release,
+             .run_init = onednn_run_init,
+             .run_done = onednn_run_done},
     .run = run,
 };
 

@@ -34,15 +34,19 @@ static product product_of_gemm(const void *params) {
 
 static product product_of_fused(const void *params) {
   const fused_matmul_params *p = params;
-  return (product){.trans_b = p->trans_b != 0, .alpha = 1, .beta = 1,
-                   .activation = fused_activation_parse(&p->activation.name), .activation_alpha = p->activation.alpha,
+  return (product){.trans_b = p->trans_b != 0,
+                   .alpha = 1,
+                   .beta = 1,
+                   .activation = fused_activation_parse(&p->activation.name),
+                   .activation_alpha = p->activation.alpha,
                    .activation_beta = p->activation.beta};
 }
 
 /* ---- support ------------------------------------------------------------------------------ */
 
 static const char *why_not_types(const rlx_node *n, bool trans_a) {
-  if (gemm_prefers_panels(n)) return "the kernel over panels streams weights faster and compiles nothing for new extents";
+  if (gemm_prefers_panels(n))
+    return "the kernel over panels streams weights faster and compiles nothing for new extents";
   const rlx_type *a = rlx_node_input_type(n, 0), *b = rlx_node_input_type(n, 1);
   const char *bad = onednn_check_type(a, "A", 1, ONEDNN_RANK);
   if (!bad) bad = onednn_check_type(b, "B", 1, ONEDNN_RANK);
@@ -232,8 +236,12 @@ static rlx_status run(rlx_ctx *ctx) {
   const rlx_operand *z = ctx->input_count > FUSED_MATMUL_Z ? &ctx->inputs[FUSED_MATMUL_Z] : NULL;
   if (s->preload) fill(c, y);
   if (z && z->data && z->data != y->data) memcpy(y->data, z->data, (size_t)y->bytes);
-  onednn_args args = {.src = ctx->inputs[0].data, .weights = ctx->inputs[1].data, .bias = c ? c->data : NULL,
-                      .dst = y->data, .workspace = ctx->workspace, .packed = ctx->inputs[1].packed != 0};
+  onednn_args args = {.src = ctx->inputs[0].data,
+                      .weights = ctx->inputs[1].data,
+                      .bias = c ? c->data : NULL,
+                      .dst = y->data,
+                      .workspace = ctx->workspace,
+                      .packed = ctx->inputs[1].packed != 0};
   return onednn_execute(ctx, s->primitive, ctx->run_state, &args);
 }
 
@@ -242,19 +250,16 @@ static rlx_status run(rlx_ctx *ctx) {
   .packing = packing, .pack = pack, .workspace = workspace, .prepare = (prepare_fn), .release = release,               \
   .run_init = run_init, .run_done = onednn_run_done
 
-static const rlx_cpu_kernel matmul = {
-    .struct_size = sizeof(rlx_cpu_kernel),
-    .head = {HEAD("onnx.MatMul", why_not_plain, why_not_bound_plain, prepare_matmul)},
-    .run = run};
-static const rlx_cpu_kernel gemm = {
-    .struct_size = sizeof(rlx_cpu_kernel),
-    .head = {HEAD("onnx.Gemm", why_not_gemm, why_not_bound_gemm, prepare_gemm)},
-    .run = run};
+static const rlx_cpu_kernel matmul = {.struct_size = sizeof(rlx_cpu_kernel),
+                                      .head = {HEAD("onnx.MatMul", why_not_plain, why_not_bound_plain, prepare_matmul)},
+                                      .run = run};
+static const rlx_cpu_kernel gemm = {.struct_size = sizeof(rlx_cpu_kernel),
+                                    .head = {HEAD("onnx.Gemm", why_not_gemm, why_not_bound_gemm, prepare_gemm)},
+                                    .run = run};
 static const rlx_pair fused_in_place[] = {{0, FUSED_MATMUL_Z}};
-static const rlx_cpu_kernel fused = {
-    .struct_size = sizeof(rlx_cpu_kernel),
-    .head = {HEAD("rlx.matmul", why_not_plain, why_not_bound_plain, prepare_fused), .in_place = fused_in_place,
-             .in_place_count = 1},
-    .run = run};
+static const rlx_cpu_kernel fused = {.struct_size = sizeof(rlx_cpu_kernel),
+                                     .head = {HEAD("rlx.matmul", why_not_plain, why_not_bound_plain, prepare_fused),
+                                              .in_place = fused_in_place, .in_place_count = 1},
+                                     .run = run};
 
 const rlx_module onednn_matmul = {.kernels = (const rlx_cpu_kernel *const[]){&matmul, &gemm, &fused, NULL}};

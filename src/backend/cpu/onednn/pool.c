@@ -1,9 +1,9 @@
 /* pool.c — max and average pooling by oneDNN, in whatever layout the input comes. */
+#include "ops/pool.h"
 #include "backend/cpu/onednn/_kernel.h"
 #include "base/status.h"
 #include "ir/module.h"
 #include "ir/shape.h"
-#include "ops/pool.h"
 
 static const char *why_not_window(const rlx_node *n) {
   const pool_params *p = rlx_node_params(n);
@@ -27,9 +27,7 @@ static const char *why_not_average(const rlx_node *n) {
   return why_not_window(n);
 }
 
-static const char *why_not_global(const rlx_node *n) {
-  return onednn_check_type(rlx_node_input_type(n, 0), "X", 3, 5);
-}
+static const char *why_not_global(const rlx_node *n) { return onednn_check_type(rlx_node_input_type(n, 0), "X", 3, 5); }
 
 static void layouts_same(const rlx_node *n, rlx_layouts *l) {
   (void)n;
