@@ -9,6 +9,9 @@
 
 #include "ir/op.h"
 #include "support/pipeline.h"
+#ifdef RLX_HAVE_ONEDNN
+#include "backend/cpu/onednn/adapter.h"
+#endif
 
 #define HEAD "<ir_version: 8, opset_import: [\"\" : 17, \"test\" : 1]>\n"
 #define WEIGHTS "float[4] b = {0.5, -0.25, 0, 1}, float[4] s = {1.5, 0.5, -1, 2}, float[4] v = {0.9, 1, 1.1, 2}"
@@ -20,9 +23,11 @@ static void check(const char *source, int convs, int fused, int rest) {
   int nodes = (int)g->nodes.count;
   pipeline_free(g);
 #ifdef RLX_HAVE_ONEDNN
-  assert_int_equal(found_fused, fused);
-  assert_int_equal(found_convs, convs);
-  assert_int_equal(nodes - found_convs - found_fused, rest);
+  if (onednn_convolves()) {
+    assert_int_equal(found_fused, fused);
+    assert_int_equal(found_convs, convs);
+    assert_int_equal(nodes - found_convs - found_fused, rest);
+  }
 #else
   assert_int_equal(found_fused, 0);
   (void)convs, (void)fused, (void)rest, (void)nodes, (void)found_convs;

@@ -464,12 +464,13 @@ rlx_status onednn_execute(const void *ctx, const onednn_primitive *p, onednn_run
   return s == dnnl_success ? RLX_OK : fail(ctx, "execute", s);
 }
 
-int onednn_channel_block(void) {
 #if defined(__x86_64__)
-  dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-  if (isa >= dnnl_cpu_isa_avx512_core && (isa & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core) return 16;
-  return isa >= dnnl_cpu_isa_sse41 ? 8 : 0;
-#else
-  return 0;
-#endif
+static bool has_isa(dnnl_cpu_isa_t wanted) { return (dnnl_get_effective_cpu_isa() & wanted) == wanted; }
+int onednn_channel_block(void) {
+  return has_isa(dnnl_cpu_isa_avx512_core) ? 16 : has_isa(dnnl_cpu_isa_avx2) ? 8 : 0;
 }
+bool onednn_convolves(void) { return has_isa(dnnl_cpu_isa_avx2); }
+#else
+int onednn_channel_block(void) { return 0; }
+bool onednn_convolves(void) { return true; }
+#endif

@@ -123,5 +123,7 @@ rlx_status onednn_execute(const void *ctx, const onednn_primitive *p, onednn_run
 
 /* Channels of a block that suits the vectors of this machine: 16, 8, or 0: row-major is best. */
 int onednn_channel_block(void);
+/* Whether convolutions can be left to it: those of 2.6 for x86 before AVX2 read out of bounds. */
+bool onednn_convolves(void);
 
 #endif

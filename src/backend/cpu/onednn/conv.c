@@ -40,6 +40,7 @@ static const char *why_not(const rlx_node *n) {
   if (x->rank == RLX_UNKNOWN && !bad) as_weights.rank = w->rank; /* prepare finds out if it is not */
   if (!bad) bad = onednn_check_type(&as_weights, "X", 3, 5);
   if (bad) return bad;
+  if (!onednn_convolves()) return "the processor has no AVX2";
   conv_params p = plain_params(rlx_node_params(n), is_fused(n));
   return why_not_pads(&p.window, w);
 }
