@@ -321,7 +321,7 @@ static void compare_row(random_state *r, ew_row row, rlx_dtype dtype, const int6
     if (row == EW_PRelu && i == 0) memcpy(dims, full, sizeof(int64_t) * (size_t)(own = rank));
     in[i] = random_tensor(r, info->kind == EW_PICK && i == 0 ? RLX_BOOL : dtype, own, dims, info->kind == EW_POWER);
     rlx_type type = type_of(in[i]);
-    char name[8];
+    char name[16];
     snprintf(name, sizeof name, "x%d", i);
     values[i] = rlx_graph_input(g, name, &type);
   }
@@ -487,7 +487,7 @@ static rlx_graph *gradient_graph(ew_row row, rlx_tensor *const *in, int arity, c
   rlx_value *values[3], *made[3] = {NULL, NULL, NULL};
   OK(rlx_graph_create(NULL, &g));
   for (int i = 0; i < arity; i++) {
-    char name[8];
+    char name[16];
     rlx_type type = type_of(in[i]);
     snprintf(name, sizeof name, "x%d", i);
     values[i] = rlx_graph_input(g, name, &type);
@@ -510,7 +510,7 @@ static rlx_graph *gradient_graph(ew_row row, rlx_tensor *const *in, int arity, c
     rlx_value *grad = rlx_graph_input(g, "g", &type);
     OK(n->op->op.vjp(g, n, &grad, made));
     for (int i = 0; i < arity; i++) {
-      char name[8];
+      char name[16];
       snprintf(name, sizeof name, "d%d", i);
       if (made[i]) rlx_graph_output(g, made[i], name);
     }

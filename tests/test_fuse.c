@@ -117,7 +117,7 @@ static int check_random(uint64_t seed) {
   OK(rlx_graph_create(NULL, &k.g));
   bool symbolic = seed % 3 == 0;
   for (int i = 0; i < MAX_INPUTS; i++) {
-    char name[8];
+    char name[16];
     snprintf(name, sizeof name, "x%d", i);
     OK(rlx_tensor_create(RLX_FLOAT, 3, shapes[i], &inputs[i]));
     for (int64_t e = 0; e < inputs[i]->count; e++) ((float *)inputs[i]->data)[e] = random_float(&k.r) * 3;

@@ -13,7 +13,7 @@ static bool is_complex(rlx_dtype d) { return d == RLX_COMPLEX64 || d == RLX_COMP
 /* The bits of element i of a float type below 32 bits. */
 static unsigned small_bits(rlx_dtype dtype, const void *data, int64_t i) {
   const uint8_t *bytes = data;
-  if (rlx_dtype_bits(dtype) == 4) return bytes[i / 2] >> (4 * (i % 2)) & 15u;
+  if (rlx_dtype_bits(dtype) == 4) return (unsigned)bytes[i / 2] >> (4 * (i % 2)) & 15u;
   if (rlx_dtype_bits(dtype) == 8) return bytes[i];
   uint16_t u;
   memcpy(&u, bytes + 2 * i, sizeof u);
