@@ -345,7 +345,7 @@ static void loop_carries_a_sequence(void **state) {
 static void sequences_count_against_the_limit(void **state) {
   (void)state;
   rlx_session_options o = RLX_SESSION_OPTIONS_INIT;
-  o.memory_limit = 1 << 20;
+  o.memory_limit = 1 << 17;
   fixture f = {0};
   OK(make(collecting, &o, &f));
   give_floats(&f, "x", 2, (float[]){1, 2});

@@ -31,7 +31,9 @@ static rlx_attr ints(const char *name, const int64_t *values, int count) {
 static void random_conv(random_state *r, uint64_t seed) {
   static const char *const activations[] = {"", "Relu", "LeakyRelu", "Tanh"};
   int axes = (int)random_int(r, 1, 3);
-  int64_t group = random_int(r, 1, 3), depth = random_int(r, 1, 40), maps = group * random_int(r, 1, 30);
+  bool depthwise = random_int(r, 0, 3) == 0;
+  int64_t group = depthwise ? random_int(r, 1, 9) : random_int(r, 1, 3), depth = depthwise ? 1 : random_int(r, 1, 40);
+  int64_t maps = group * (depthwise ? random_int(r, 1, 3) : random_int(r, 1, 30));
   int64_t x[5] = {random_int(r, 1, 2), group * depth}, w[5] = {maps, depth}, y[5] = {x[0], maps};
   int64_t strides[3], dilations[3], pads[6];
   for (int d = 0; d < axes; d++) {

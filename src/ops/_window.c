@@ -105,7 +105,7 @@ const char *window_resolve(const window_attrs *a, int rank, const int64_t *in, c
       return rlx_reason("kernel_shape has %lld where the weights have %lld", (long long)a->kernel_shape.data[d],
                         (long long)kernel[d]);
     }
-    bad = resolve_axis(out, d, p, a->ceil_mode != 0 && p == PADDING_EXPLICIT);
+    bad = resolve_axis(out, d, p, a->ceil_mode != 0);
     if (bad) return bad;
   }
   return NULL;

@@ -46,7 +46,8 @@ static double locate(const grid_task *t, double normalised, int64_t size) {
   double v = t->corners ? (normalised + 1) / 2 * (n - 1) : ((normalised + 1) * n - 1) / 2;
   if (t->mode == SAMPLE_NEAREST) v = nearbyint(v);
   double low = t->corners ? 0 : -0.5, high = t->corners ? n - 1 : n - 0.5;
-  if (v < low || v > high) {
+  /* A cubic's taps are moved inside one by one: see `inside`. */
+  if (t->mode != SAMPLE_CUBIC && (v < low || v > high)) {
     if (t->padding == OUTSIDE_BORDER) v = fmin(fmax(v, 0), n - 1);
     if (t->padding == OUTSIDE_REFLECTION) v = reflect(v, low, high);
   }

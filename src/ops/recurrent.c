@@ -116,7 +116,7 @@ static void step_lstm(const recurrent_task *t, const weights *k, double *h, doub
     c[i] = forget * c[i] + in * cell;
     double po = k->p ? k->p[n + i] * c[i] : 0;
     double out = activation_apply(&k->f[0], clipped(t, gx[n + i] + gh[n + i] + po));
-    h[i] = out * activation_apply(&k->f[2], clipped(t, c[i]));
+    h[i] = out * activation_apply(&k->f[2], c[i]); /* clip bounds what goes into gates, not the cell's way out */
   }
 }
 

@@ -9,7 +9,12 @@ static run_state *state_of(const rlx_ctx *ctx) { return ((run_exec *)ctx->execut
 
 /* ---- memory and objects ------------------------------------------------------------------- */
 
-size_t exec_mark(rlx_ctx *ctx) { return state_of(ctx)->dynamic.count; }
+/* A node marks before it has outputs: its cells hold nothing yet. */
+size_t exec_mark(rlx_ctx *ctx) {
+  for (int i = 0; i < ctx->output_count; i++)
+    if (operand_is_cell(&ctx->outputs[i])) memset(ctx->outputs[i].data, 0, sizeof(rlx_tensor *));
+  return state_of(ctx)->dynamic.count;
+}
 
 /* What the caller has taken as its own outputs since (exec_output_shape, exec_output_value) stays. */
 static bool is_output(const rlx_ctx *ctx, const rlx_tensor *t) {

@@ -16,6 +16,7 @@ typedef struct conv_state {
   conv_shape shape;
   int64_t taps, depth, in, out, strips; /* elements: filter plane, channels a group, planes of X and Y; strips of Y's */
   bool pointwise;                       /* a plane of X is read as it lies */
+  bool depthwise;                       /* one channel a group, few enough rows in a filter */
   fused_activation activation;
   float alpha, beta;
   int threads;
@@ -171,6 +172,108 @@ static void run_units(void *arg, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i++) run_unit(arg, i);
 }
 
+/* ---- depthwise: one channel a group, row by row ---- */
+
+enum { MOST_LINES = 16, ROW_BLOCK = 32 };
+
+/* The rows of a channel that one output row sees, and each one's filter row. */
+typedef struct row_view {
+  const float *line[MOST_LINES], *weights[MOST_LINES];
+  int lines;
+} row_view;
+
+/* y[i] += the taps of all lines, for outputs [from, to) whose taps all lie inside. */
+static void add_inner(const window *w, const row_view *v, int64_t from, int64_t to, float *y) {
+  int last = w->rank - 1;
+  int64_t stride = w->stride[last], dilation = w->dilation[last];
+  for (int64_t i = from; i < to; i += ROW_BLOCK) {
+    int64_t n = to - i < ROW_BLOCK ? to - i : ROW_BLOCK;
+    float sum[ROW_BLOCK];
+    memcpy(sum, y + i, (size_t)n * sizeof *sum);
+    for (int l = 0; l < v->lines; l++) {
+      const float *x = v->line[l] + i * stride - w->begin[last];
+      for (int64_t k = 0; k < w->kernel[last]; k++, x += dilation) {
+        float tap = v->weights[l][k];
+        if (stride == 1 && n == ROW_BLOCK) {
+          for (int j = 0; j < ROW_BLOCK; j++) sum[j] += tap * x[j];
+        } else {
+          for (int64_t j = 0; j < n; j++) sum[j] += tap * x[j * stride];
+        }
+      }
+    }
+    memcpy(y + i, sum, (size_t)n * sizeof *sum);
+  }
+}
+
+static void add_edge(const window *w, const row_view *v, int64_t from, int64_t to, float *y) {
+  int last = w->rank - 1;
+  for (int64_t i = from; i < to; i++) {
+    for (int64_t k = 0; k < w->kernel[last]; k++) {
+      int64_t at = i * w->stride[last] - w->begin[last] + k * w->dilation[last];
+      for (int l = 0; l < v->lines && at >= 0 && at < w->in[last]; l++) y[i] += v->weights[l][k] * v->line[l][at];
+    }
+  }
+}
+
+/* Row `row` of the plane, counted over all axes but the last. */
+static row_view view_row(const conv_state *s, const float *plane, const float *filter, int64_t row) {
+  const window *w = &s->shape.window;
+  int last = w->rank - 1;
+  int64_t tap[WINDOW_MAX] = {0}, at[WINDOW_MAX];
+  row_view v = {.lines = 0};
+  for (int d = last - 1; d >= 0; d--) {
+    at[d] = row % w->out[d] * w->stride[d] - w->begin[d];
+    row /= w->out[d];
+  }
+  do {
+    int64_t flat = 0;
+    bool inside = true;
+    for (int d = 0; d < last; d++) {
+      int64_t i = at[d] + tap[d] * w->dilation[d];
+      inside = inside && i >= 0 && i < w->in[d];
+      flat = flat * w->in[d] + i;
+    }
+    if (inside) {
+      v.line[v.lines] = plane + flat * w->in[last];
+      v.weights[v.lines++] = filter;
+    }
+    filter += w->kernel[last];
+  } while (window_next(last, w->kernel, tap));
+  return v;
+}
+
+/* Planes [begin, end) of Y. */
+static void run_planes(void *arg, int64_t begin, int64_t end) {
+  const conv_job *j = arg;
+  const conv_state *s = j->s;
+  const window *w = &s->shape.window;
+  int last = w->rank - 1;
+  int64_t width = w->out[last], first = 0, inner = width, per_group = s->shape.maps / s->shape.group;
+  for (int64_t k = 0; k < w->kernel[last]; k++) {
+    int64_t low, high;
+    window_span(w, last, k, &low, &high);
+    first = low > first ? low : first;
+    inner = high < inner ? high : inner;
+  }
+  if (inner < first) inner = first;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t map = i % s->shape.maps, sample = i / s->shape.maps;
+    const float *plane = j->x + (sample * s->shape.channels + map / per_group) * s->in;
+    strip all = {.first = 0, .count = s->out};
+    start_strip(j, &all, map, 1, j->y + i * s->out);
+    for (int64_t row = 0; row < s->out / width; row++) {
+      float *y = j->y + i * s->out + row * width;
+      row_view v = view_row(s, plane, j->w + map * s->taps, row);
+      add_edge(w, &v, 0, first, y);
+      add_inner(w, &v, first, inner, y);
+      add_edge(w, &v, inner, width, y);
+    }
+    if (s->activation != FUSED_NONE) {
+      fused_activation_apply(s->activation, s->alpha, s->beta, j->y + i * s->out, s->out);
+    }
+  }
+}
+
 /* ---- the record ---- */
 
 static const char *why_not(const rlx_node *n) {
@@ -205,6 +308,8 @@ static rlx_status prepare(rlx_bound *b, void **state) {
                     .out = window_out_count(&shape.window),
                     .pointwise = is_pointwise(&shape.window),
                     .threads = rlx_bound_threads(b)};
+  s->depthwise = s->depth == 1 && shape.maps / shape.group < 4 &&
+                 s->taps / shape.window.kernel[shape.window.rank - 1] <= MOST_LINES;
   s->strips = (s->out + s->isa->columns - 1) / s->isa->columns;
   if (is_fused(rlx_bound_node(b))) {
     const fused_conv_params *f = rlx_bound_params(b);
@@ -237,6 +342,10 @@ static rlx_status run(rlx_ctx *ctx) {
                 .y = ctx->outputs[0].data,
                 .workspace = ctx->workspace,
                 .workers = s->threads};
+  if (s->depthwise) {
+    rlx_parallel_for(ctx, s->shape.batch * s->shape.maps, 65536 / (s->out * s->taps) + 1, run_planes, &j);
+    return RLX_OK;
+  }
   int64_t strips = s->shape.batch * s->shape.group * s->strips;
   int64_t work = s->shape.maps / s->shape.group * s->depth * s->taps * s->isa->columns;
   if (strips < j.workers) j.workers = (int)strips;

@@ -264,7 +264,7 @@ static void finish_lstm(const unit *u, float *g, float *h, float *c, float *last
   if (p) add_product(out, p + n, c, n);
   activate(&f[0], clip, out, n);
   memcpy(last, c, (size_t)n * sizeof *c);
-  activate(&f[2], clip, last, n);
+  activate(&f[2], 0, last, n);
   for (int64_t i = 0; i < n; i++) h[i] = out[i] * last[i];
 }
 
