@@ -438,6 +438,52 @@ static void wrong_bindings(void **state) {
   rlx_session_destroy(s);
 }
 
+/* Sizes whose elements fit 64 bits but whose bytes do not; memory that two would write. */
+static void absurd_sizes(void **state) {
+  (void)state;
+  rlx_session *s = session_with(HEAD "g (int64[N] x, int64[1] d) => (int64[M] y) { y = Expand(x, d) }", NULL);
+  rlx_binding *b = NULL;
+  OK(rlx_binding_create(s, &b));
+  int64_t one = 1;
+  rlx_tensor *x = NULL, *d = NULL;
+  OK(rlx_tensor_create(RLX_INT64, 1, &one, &x));
+  OK(rlx_tensor_create(RLX_INT64, 1, &one, &d));
+  bind(b, "x", x);
+  OK(rlx_binding_input(b, "d", d, 0));
+  *(int64_t *)rlx_tensor_data(d) = INT64_C(2000000000000000000);
+  FAILS(rlx_run(b, NULL), RLX_INVALID, "size in bytes overflows");
+  *(int64_t *)rlx_tensor_data(d) = 4;
+  OK(rlx_run(b, NULL));
+  rlx_tensor_destroy(d);
+  rlx_binding_destroy(b);
+  rlx_session_destroy(s);
+}
+
+static void shared_memory(void **state) {
+  (void)state;
+  rlx_session *s = session_with(HEAD "g (float[2] x, float[2] z) => (float[2] y, float[2] w) { y = Add(x, z)\n w = Sub(x, z) }", NULL);
+  rlx_binding *b = NULL;
+  OK(rlx_binding_create(s, &b));
+  int64_t two = 2;
+  rlx_tensor *x = floats(1, &two, 1), *m = floats(1, &two, 0);
+  OK(rlx_binding_input(b, "x", x, 0));
+  OK(rlx_binding_input(b, "z", x, 0));
+  OK(rlx_run(b, NULL));
+  OK(rlx_binding_output(b, "y", x));
+  FAILS(rlx_run(b, NULL), RLX_INVALID, "output 'y' and input 'x' share memory");
+  OK(rlx_binding_output(b, "y", m));
+  OK(rlx_binding_output(b, "w", m));
+  FAILS(rlx_run(b, NULL), RLX_INVALID, "share memory");
+  OK(rlx_binding_output(b, "w", NULL));
+  OK(rlx_binding_input(b, "x", x, RLX_BIND_DONATE));
+  FAILS(rlx_run(b, NULL), RLX_INVALID, "which is donated");
+  FAILS(rlx_binding_input(b, "x", x, 6), RLX_INVALID, "unknown flags");
+  rlx_tensor_destroy(x);
+  rlx_tensor_destroy(m);
+  rlx_binding_destroy(b);
+  rlx_session_destroy(s);
+}
+
 static void devices_and_options(void **state) {
   (void)state;
   rlx_graph *g = parsed(HEAD "g (float[N] x) => (float[N] y) { y = Neg(x) }");
@@ -645,6 +691,8 @@ int main(void) {
       cmocka_unit_test(failures_of_workers_and_silence),
       cmocka_unit_test(unresolved_nodes_in_one_error),
       cmocka_unit_test(wrong_bindings),
+      cmocka_unit_test(absurd_sizes),
+      cmocka_unit_test(shared_memory),
       cmocka_unit_test(devices_and_options),
       cmocka_unit_test(memory_limit),
       cmocka_unit_test(user_kernels_are_never_bypassed),

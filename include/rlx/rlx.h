@@ -309,7 +309,7 @@ typedef struct rlx_node_desc {
 /* Adds a node and returns it; its outputs by rlx_node_output. */
 RLX_API rlx_node *rlx_graph_node(rlx_graph *g, const rlx_node_desc *desc);
 RLX_API rlx_value *rlx_node_output(const rlx_node *node, int i);
-/* Short form for one output and no attributes: inputs end with NULL. */
+/* Short form for a node with one output; returns that. */
 RLX_API rlx_value *rlx_graph_op(rlx_graph *g, const char *op, const rlx_attr *attrs, int attr_count,
                                 rlx_value *const *inputs, int input_count);
 RLX_API RLX_MUST_USE rlx_status rlx_graph_finish(rlx_graph *g);
@@ -478,7 +478,7 @@ RLX_API RLX_MUST_USE rlx_status rlx_submit(rlx_binding *b, const rlx_run_options
                                            int wait_count, const rlx_sync *signals, int signal_count);
 RLX_API RLX_MUST_USE rlx_status rlx_wait(rlx_binding *b);
 
-/* Traces steps of runs of this process into a file in Perfetto's (Chrome's) JSON trace format, until
+/* Traces the steps of this session's runs into a file in Perfetto's (Chrome's) JSON trace format, until
  * called with NULL. */
 RLX_API RLX_MUST_USE rlx_status rlx_trace(rlx_session *s, const char *path);
 

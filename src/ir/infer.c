@@ -73,6 +73,8 @@ static rlx_status check_output(const struct rlx_infer *c, int i) {
     if (t->dims[d] > 0 && __builtin_mul_overflow(n, t->dims[d], &n))
       return RLX_FAIL(INVALID, "output %d: its size overflows 64 bits", i);
   }
+  if (type_is_concrete(t) && type_bytes(t) < 0)
+    return RLX_FAIL(INVALID, "output %d: its size in bytes overflows 64 bits", i);
   return RLX_OK;
 }
 

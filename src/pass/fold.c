@@ -38,7 +38,11 @@ static rlx_status evaluate(rlx_node *n, rlx_tensor **out) {
     const rlx_value *v = n->inputs[i];
     if (!v) continue;
     if (v->constant) {
-      if (!tensor_pin(v->constant)) return status_no_memory(v->constant->bytes);
+      if (!tensor_pin(v->constant)) { /* those before are let go */
+        for (int k = 0; k < i; k++)
+          if (n->inputs[k] && n->inputs[k]->constant) tensor_unpin(n->inputs[k]->constant);
+        return status_no_memory(v->constant->bytes);
+      }
       inputs[i] = tensor_operand_pinned(v->constant);
     } else {
       inputs[i] = (rlx_operand){.dims = v->type.dims,

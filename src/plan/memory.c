@@ -4,8 +4,8 @@
 #include <string.h>
 
 static int64_t rounded(int64_t bytes) {
-  if (bytes < 1) bytes = 1;
-  if (bytes > INT64_MAX - PLAN_ALIGN) return -1;
+  if (bytes < 0 || bytes > INT64_MAX - PLAN_ALIGN) return -1;
+  if (bytes == 0) bytes = 1;
   return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
 }
 

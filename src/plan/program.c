@@ -131,13 +131,16 @@ static uint64_t tick(void) {
 stage *stage_set_find(stage_set *set, const void *dims, size_t dims_bytes, const program_input *inputs) {
   for (size_t i = 0; i < set->list.count; i++) {
     stage *s = set->list.data[i];
-    if (s->dims_bytes != dims_bytes || !same_values(s, inputs)) continue;
-    if (dims_bytes && memcmp(s->key, dims, dims_bytes) != 0) continue;
-    s->last_used = tick();
+    if (s->dims_bytes != dims_bytes || (dims_bytes && memcmp(s->key, dims, dims_bytes) != 0)) continue;
+    if (!same_values(s, inputs)) continue; /* equal dims, hence as many bytes as the key holds */
+    __atomic_store_n(&s->last_used, tick(), __ATOMIC_RELAXED);
     return s;
   }
   return NULL;
 }
+
+/* Bindings that keep a stage touch it without the lock. */
+static uint64_t last_used(const stage *s) { return __atomic_load_n(&s->last_used, __ATOMIC_RELAXED); }
 
 rlx_status stage_set_add(stage_set *set, stage *s) {
   if (set->list.count < STAGES_KEPT) {
@@ -145,12 +148,12 @@ rlx_status stage_set_add(stage_set *set, stage *s) {
   } else {
     size_t oldest = 0;
     for (size_t i = 1; i < set->list.count; i++)
-      if (set->list.data[i]->last_used < set->list.data[oldest]->last_used) oldest = i;
+      if (last_used(set->list.data[i]) < last_used(set->list.data[oldest])) oldest = i;
     stage *dropped = set->list.data[oldest];
     set->list.data[oldest] = s;
     stage_release(dropped);
   }
-  s->last_used = tick();
+  __atomic_store_n(&s->last_used, tick(), __ATOMIC_RELAXED);
   stage_retain(s);
   return RLX_OK;
 }

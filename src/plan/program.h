@@ -131,7 +131,7 @@ typedef struct stage {
   size_t key_bytes, dims_bytes;
   int *value_inputs; /* first stage: inputs whose contents end the key */
   int value_input_count;
-  uint64_t last_used;
+  uint64_t last_used; /* atomic */
 } stage;
 
 /* A run state's addresses for a stage; made by the runtime, destroyed with the stage. */

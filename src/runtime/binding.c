@@ -108,7 +108,10 @@ rlx_status rlx_binding_input(rlx_binding *b, const char *name, rlx_tensor *t, ui
   int i = 0;
   RLX_TRY(idle(b));
   RLX_TRY(find_input(b, name, &i));
+  if (flags & ~(uint32_t)RLX_BIND_DONATE) return RLX_FAIL(INVALID, "input '%s': unknown flags 0x%x", name, flags);
   if (t) RLX_TRY(check_input(b->session->source->inputs.data[i], t));
+  if (t && t->file && (flags & RLX_BIND_DONATE))
+    return RLX_FAIL(INVALID, "input '%s': memory of a mapped file cannot be donated", name);
   rlx_tensor_retain(t);
   rlx_tensor_destroy(b->inputs[i]);
   b->inputs[i] = t;
@@ -120,9 +123,10 @@ rlx_status rlx_binding_output(rlx_binding *b, const char *name, rlx_tensor *t) {
   int i = 0;
   RLX_TRY(idle(b));
   RLX_TRY(find_output(b, name, &i));
-  rlx_dtype want = b->session->builds.data[0].graph->outputs.data[i].value->type.dtype;
+  rlx_dtype want = b->session->first.graph->outputs.data[i].value->type.dtype;
   if (t && t->kind != RLX_KIND_TENSOR)
     return RLX_FAIL(INVALID, "output '%s': memory can be given for tensors only", name);
+  if (t && t->file) return RLX_FAIL(INVALID, "output '%s': memory of a mapped file cannot be written", name);
   if (t && t->dtype != want && want != RLX_UNDEFINED)
     return RLX_FAIL(INVALID, "output '%s' is %s, the memory given is for %s", name, rlx_dtype_name(want),
                     rlx_dtype_name(t->dtype));
@@ -145,13 +149,41 @@ rlx_status rlx_binding_get(rlx_binding *b, const char *name, rlx_tensor **out) {
 
 /* ---- running ------------------------------------------------------------------------------ */
 
+static bool overlap(const rlx_tensor *a, const rlx_tensor *b) {
+  if (!a || !b || !a->bytes || !b->bytes || !a->data || !b->data) return false;
+  const char *x = a->data, *y = b->data;
+  return x < y + b->bytes && y < x + a->bytes;
+}
+
+/* Memory a run writes is nobody else's: outputs given, and inputs donated. */
+static rlx_status check_overlaps(const rlx_binding *b) {
+  const rlx_graph *g = b->session->source;
+  for (size_t o = 0; o < g->outputs.count; o++) {
+    if (!b->given[o]) continue;
+    for (size_t i = 0; i < g->inputs.count; i++)
+      if (overlap(b->given[o], b->inputs[i]))
+        return RLX_FAIL(INVALID, "output '%s' and input '%s' share memory", g->outputs.data[o].name, g->inputs.data[i]->name);
+    for (size_t p = 0; p < o; p++)
+      if (overlap(b->given[o], b->given[p]))
+        return RLX_FAIL(INVALID, "outputs '%s' and '%s' share memory", g->outputs.data[o].name, g->outputs.data[p].name);
+  }
+  for (size_t i = 0; i < g->inputs.count; i++)
+    for (size_t j = 0; j < g->inputs.count && b->donated[i]; j++)
+      if (i != j && overlap(b->inputs[i], b->inputs[j]))
+        return RLX_FAIL(INVALID, "inputs '%s', which is donated, and '%s' share memory", g->inputs.data[i]->name,
+                        g->inputs.data[j]->name);
+  return RLX_OK;
+}
+
 static rlx_status gather(rlx_binding *b) {
   const rlx_graph *g = b->session->source;
   for (size_t i = 0; i < g->inputs.count; i++) {
     if (!b->inputs[i]) return RLX_FAIL(INVALID, "input '%s' is not bound", g->inputs.data[i]->name);
     b->run_inputs[i] = (program_input){tensor_operand(b->inputs[i]), b->donated[i]};
+    if (!b->run_inputs[i].operand.data && b->inputs[i]->bytes) return status_no_memory(b->inputs[i]->bytes);
     b->ranks[i] = b->inputs[i]->rank;
   }
+  RLX_TRY(check_overlaps(b));
   for (size_t i = 0; i < g->outputs.count; i++)
     b->run_outputs[i] = (program_output){.data = b->given[i] ? b->given[i]->data : NULL,
                                          .must = &b->given_types[i],

@@ -155,6 +155,7 @@ static rlx_status prepare_outputs(run_frame *f, program_output *outputs) {
 /* A result of the whole run gets texts of its own; those of a subgraph last as long as the run. */
 static rlx_status copy_texts(rlx_tensor *to, const rlx_operand *from) {
   const rlx_string *s = from->data;
+  arena_finish(&to->strings); /* the texts of the run before */
   for (int64_t i = 0; i < from->count; i++)
     RLX_TRY(rlx_tensor_set_string(to, i, s[i].data ? s[i].data : "", s[i].size));
   return RLX_OK;

@@ -32,6 +32,11 @@ static rlx_status copy_options(rlx_session *s, const rlx_session_options *given)
   o->struct_size = sizeof *o;
   if (o->threads < 0 || o->max_concurrent_runs < 0 || o->max_concurrent_runs > 4096 || o->memory_limit < 0)
     return RLX_FAIL(INVALID, "session options: a negative or absurd count");
+  if (o->pin_count < 0 || (o->pin_count && !o->pins) || o->exception_count < 0 || (o->exception_count && !o->exceptions))
+    return RLX_FAIL(INVALID, "session options: a count without its list");
+  if ((unsigned)o->policy > RLX_POLICY_FORBID)
+    return RLX_FAIL(INVALID, "session options: no fallback policy %d", (int)o->policy);
+  if (o->fast) return RLX_FAIL(UNSUPPORTED, "session options: no kernel of this build trades precision for speed");
   RLX_TRY(copy_text(s, &o->device));
   RLX_TRY(copy_text(s, &o->disable_passes));
   RLX_TRY(copy_text(s, &o->debug));
@@ -152,7 +157,7 @@ static rlx_status make_build(rlx_session *s, const int32_t *ranks) {
     status_restore(kept);
     return status;
   }
-  s->builds_made++;
+  __atomic_fetch_add(&s->builds_made, 1, __ATOMIC_RELAXED);
   if (s->debug.switches & DEBUG_SELECT) log_selection(s, &s->builds.data[s->builds.count - 1]);
   if (s->debug.switches & DEBUG_TIME) log_line(RLX_LOG_DEBUG, "build: %lld us", (long long)(clock_ns() - begin) / 1000);
   return RLX_OK;
@@ -160,7 +165,7 @@ static rlx_status make_build(rlx_session *s, const int32_t *ranks) {
 
 rlx_status build_for(rlx_session *s, const int32_t *ranks, build *out) {
   if (s->fixed_ranks) {
-    *out = s->builds.data[0];
+    *out = s->first;
     return RLX_OK;
   }
   pthread_mutex_lock(&s->lock);
@@ -182,13 +187,14 @@ static rlx_status first_build(rlx_session *s) {
     s->fixed_ranks &= ranks[i] >= 0;
   }
   rlx_status status = make_build(s, ranks);
+  if (status == RLX_OK) s->first = s->builds.data[0];
   mem_free(ranks);
   return status;
 }
 
 /* Binds at once where every extent is declared: weights are packed now, not in the first run. */
 static rlx_status bind_ahead(rlx_session *s) {
-  const build *b = &s->builds.data[0];
+  const build *b = &s->first;
   size_t count = b->graph->inputs.count;
   for (size_t i = 0; i < count; i++)
     if (!type_is_concrete(&b->graph->inputs.data[i]->type)) return RLX_OK;
@@ -256,7 +262,7 @@ rlx_status rlx_session_output(const rlx_session *s, int i, rlx_port_info *info) 
   if (i < 0 || i >= rlx_session_output_count(s))
     return RLX_FAIL(NOT_FOUND, "output %d of %d", i, rlx_session_output_count(s));
   const graph_output *o = &s->source->outputs.data[i];
-  const rlx_graph *built = s->builds.data[0].graph;
+  const rlx_graph *built = s->first.graph;
   *info = (rlx_port_info){o->name, built->outputs.data[i].value->type, o->value->symbols};
   return RLX_OK;
 }
@@ -264,7 +270,7 @@ rlx_status rlx_session_output(const rlx_session *s, int i, rlx_port_info *info) 
 void rlx_session_get_stats(const rlx_session *s, rlx_session_stats *stats) {
   rlx_session_stats now = {
       .struct_size = sizeof now,
-      .builds = s->builds_made,
+      .builds = __atomic_load_n(&s->builds_made, __ATOMIC_RELAXED),
       .binds = __atomic_load_n(&s->binds, __ATOMIC_RELAXED),
       .bind_hits = __atomic_load_n(&s->bind_hits, __ATOMIC_RELAXED),
       .bind_ns = __atomic_load_n(&s->bind_ns, __ATOMIC_RELAXED),
@@ -284,7 +290,7 @@ rlx_status rlx_report(const rlx_session *s, rlx_report_format format, char **out
   text t = {0};
   rlx_session_stats stats = {.struct_size = sizeof stats};
   rlx_session_get_stats(s, &stats);
-  report_input in = {s->builds.data[0].graph, s->target.device, s->options.policy, &stats,
+  report_input in = {s->first.graph, s->target.device, s->options.policy, &stats,
                      option_get(OPTION_FALLBACK) != NULL};
   rlx_status status = report_write(&in, format, &t);
   char *taken = text_take(&t);
