@@ -1,5 +1,5 @@
-/* test_samples.c — the sample rows of every op: they parse, infer, run by eval and by the kernel that would be chosen with
- * the same result, and survive every failed allocation of eval. */
+/* test_samples.c — the sample rows of every op: they parse, infer, run by eval and by the kernel that would be chosen
+ * with the same result, and survive every failed allocation of eval. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

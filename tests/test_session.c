@@ -461,7 +461,8 @@ static void absurd_sizes(void **state) {
 
 static void shared_memory(void **state) {
   (void)state;
-  rlx_session *s = session_with(HEAD "g (float[2] x, float[2] z) => (float[2] y, float[2] w) { y = Add(x, z)\n w = Sub(x, z) }", NULL);
+  rlx_session *s = session_with(
+      HEAD "g (float[2] x, float[2] z) => (float[2] y, float[2] w) { y = Add(x, z)\n w = Sub(x, z) }", NULL);
   rlx_binding *b = NULL;
   OK(rlx_binding_create(s, &b));
   int64_t two = 2;

@@ -32,8 +32,9 @@ static rlx_status infer(rlx_infer *ctx) {
   int64_t kept = w->rank == 3 && w->dims[2] > 0 ? w->dims[2] - 1 : RLX_UNKNOWN;
   if (x->rank == 3) rlx_infer_set(ctx, 0, 3, x->dims);
   if (rlx_infer_output_count(ctx) > 1) {
-    rlx_infer_set(ctx, 1, 3, (const int64_t[]){x->rank == 3 ? x->dims[0] : RLX_UNKNOWN,
-                                               x->rank == 3 ? x->dims[1] : RLX_UNKNOWN, kept});
+    rlx_infer_set(
+        ctx, 1, 3,
+        (const int64_t[]){x->rank == 3 ? x->dims[0] : RLX_UNKNOWN, x->rank == 3 ? x->dims[1] : RLX_UNKNOWN, kept});
   }
   return RLX_OK;
 }
@@ -78,24 +79,26 @@ static rlx_status eval(rlx_ctx *ctx) {
     return rlx_fail(ctx, RLX_INVALID, "a bias of %lld elements for %lld channels", (long long)ctx->inputs[BIAS].count,
                     (long long)x->dims[1]);
   }
-  if (past && (past->rank != 3 || past->dims[0] != x->dims[0] || past->dims[1] != x->dims[1] ||
-               past->dims[2] != taps - 1)) {
+  if (past &&
+      (past->rank != 3 || past->dims[0] != x->dims[0] || past->dims[1] != x->dims[1] || past->dims[2] != taps - 1)) {
     return rlx_fail(ctx, RLX_INVALID, "past_state does not fit the input and %lld taps", (long long)taps);
   }
   DISPATCH_FLOATS(x->dtype, body, ctx, taps)
 }
 
 #define DTYPES (RLX_SET(RLX_FLOAT) | RLX_SET(RLX_FLOAT16) | RLX_SET(RLX_BFLOAT16))
-static const rlx_attr_def attrs[] = {
-    {.name = "activation", .kind = RLX_ATTR_STRING, .offset = offsetof(causal_params, activation),
-     .default_string = "none"},
-    {0}};
+static const rlx_attr_def attrs[] = {{.name = "activation",
+                                      .kind = RLX_ATTR_STRING,
+                                      .offset = offsetof(causal_params, activation),
+                                      .default_string = "none"},
+                                     {0}};
 static const rlx_op causal_conv = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.CausalConvWithState",
     .version = 27,
     .doc = "Depthwise convolution over the present and past positions; gives the last ones as the state to carry.",
-    .samples = (const char *const[]){"float[2,3,5], float[3,1,4], float[3], float[2,3,3] {activation = \"silu\"}", NULL},
+    .samples =
+        (const char *const[]){"float[2,3,5], float[3,1,4], float[3], float[2,3,3] {activation = \"silu\"}", NULL},
     .inputs = (const rlx_port[]){{"input", "T", DTYPES, 0, 0},
                                  {"weight", "T", DTYPES, 0, 0},
                                  {"bias", "T", DTYPES, RLX_OPTIONAL, 0},

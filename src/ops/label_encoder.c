@@ -37,7 +37,9 @@ static table_list pick(rlx_strings s, rlx_ints i, rlx_floats f, const rlx_tensor
   return (table_list){RLX_UNDEFINED, NULL, 0};
 }
 
-static table_list keys_of(const encoder_params *p) { return pick(p->keys_strings, p->keys_ints, p->keys_floats, p->keys_tensor); }
+static table_list keys_of(const encoder_params *p) {
+  return pick(p->keys_strings, p->keys_ints, p->keys_floats, p->keys_tensor);
+}
 static table_list values_of(const encoder_params *p) {
   return pick(p->values_strings, p->values_ints, p->values_floats, p->values_tensor);
 }
@@ -49,9 +51,11 @@ static rlx_status infer(rlx_infer *ctx) {
   if (keys.count != values.count || !keys.count)
     return rlx_fail(ctx, RLX_INVALID, "%lld keys and %lld values", (long long)keys.count, (long long)values.count);
   if (x->dtype != RLX_UNDEFINED && x->dtype != keys.dtype)
-    return rlx_fail(ctx, RLX_INVALID, "the keys are %s, the input is %s", rlx_dtype_name(keys.dtype), rlx_dtype_name(x->dtype));
+    return rlx_fail(ctx, RLX_INVALID, "the keys are %s, the input is %s", rlx_dtype_name(keys.dtype),
+                    rlx_dtype_name(x->dtype));
   if (!(TABLE_TYPES >> keys.dtype & 1) || !(TABLE_TYPES >> values.dtype & 1))
-    return rlx_fail(ctx, RLX_UNSUPPORTED, "a table from %s to %s", rlx_dtype_name(keys.dtype), rlx_dtype_name(values.dtype));
+    return rlx_fail(ctx, RLX_UNSUPPORTED, "a table from %s to %s", rlx_dtype_name(keys.dtype),
+                    rlx_dtype_name(values.dtype));
   const rlx_tensor *d = p->default_tensor;
   if (d && (d->dtype != values.dtype || d->count != 1))
     return rlx_fail(ctx, RLX_INVALID, "default_tensor is not one %s", rlx_dtype_name(values.dtype));
@@ -61,7 +65,8 @@ static rlx_status infer(rlx_infer *ctx) {
 }
 
 static bool is_nan(rlx_dtype dtype, const void *data, int64_t i) {
-  return (dtype == RLX_FLOAT && isnan(((const float *)data)[i])) || (dtype == RLX_DOUBLE && isnan(((const double *)data)[i]));
+  return (dtype == RLX_FLOAT && isnan(((const float *)data)[i])) ||
+         (dtype == RLX_DOUBLE && isnan(((const double *)data)[i]));
 }
 
 /* NaN is the key of every NaN; 0 and -0 are one. */
@@ -77,7 +82,8 @@ static bool equal(rlx_dtype dtype, const void *a, int64_t i, const void *b, int6
 }
 
 /* What a key that is not in the table becomes. */
-static const void *fallback(const encoder_params *p, rlx_dtype dtype, const int16_t *small, const int32_t *middle, const double *wide) {
+static const void *fallback(const encoder_params *p, rlx_dtype dtype, const int16_t *small, const int32_t *middle,
+                            const double *wide) {
   if (p->default_tensor) return p->default_tensor->data;
   switch (dtype) {
     case RLX_STRING: return &p->default_string;

@@ -58,7 +58,7 @@ typedef struct linear_task {
   bool gated, delta;
   int64_t batch, steps, size, v_size, decay_size, betas; /* decay_size: of a head, 1 or size; betas: heads or 1 */
   double scale;
-  const double *in[INPUTS]; /* NULL: left out */
+  const double *in[INPUTS];   /* NULL: left out */
   double *y, *state, *update; /* update: v_size for each sample and head */
 } linear_task;
 
@@ -175,9 +175,17 @@ static rlx_status eval(rlx_ctx *ctx) {
 #define DTYPES (RLX_SET(RLX_FLOAT) | RLX_SET(RLX_FLOAT16) | RLX_SET(RLX_BFLOAT16))
 #define AT(member) .offset = offsetof(linear_params, member)
 static const rlx_attr_def attrs[] = {
-    {.name = "q_num_heads", .kind = RLX_ATTR_INT, .flags = RLX_REQUIRED | RLX_RANGED, AT(q_num_heads), .min = 1,
+    {.name = "q_num_heads",
+     .kind = RLX_ATTR_INT,
+     .flags = RLX_REQUIRED | RLX_RANGED,
+     AT(q_num_heads),
+     .min = 1,
      .max = INT32_MAX},
-    {.name = "kv_num_heads", .kind = RLX_ATTR_INT, .flags = RLX_REQUIRED | RLX_RANGED, AT(kv_num_heads), .min = 1,
+    {.name = "kv_num_heads",
+     .kind = RLX_ATTR_INT,
+     .flags = RLX_REQUIRED | RLX_RANGED,
+     AT(kv_num_heads),
+     .min = 1,
      .max = INT32_MAX},
     {.name = "chunk_size", .kind = RLX_ATTR_INT, AT(chunk_size), .default_int = 64},
     {.name = "scale", .kind = RLX_ATTR_FLOAT, AT(scale)},
@@ -188,8 +196,10 @@ static const rlx_op linear_attention = {
     .name = "onnx.LinearAttention",
     .version = 27,
     .doc = "Reads a matrix of state with each query after it has decayed and taken in the key and value.",
-    .samples = (const char *const[]){
-        "float[1,3,8], float[1,3,4], float[1,3,6] {q_num_heads = 2, kv_num_heads = 1, update_rule = \"linear\"}", NULL},
+    .samples =
+        (const char *const[]){
+            "float[1,3,8], float[1,3,4], float[1,3,6] {q_num_heads = 2, kv_num_heads = 1, update_rule = \"linear\"}",
+            NULL},
     .inputs = (const rlx_port[]){{"query", "T", DTYPES, 0, 0},
                                  {"key", "T", DTYPES, 0, 0},
                                  {"value", "T", DTYPES, 0, 0},

@@ -17,27 +17,30 @@ typedef struct tfidf_params {
 
 enum { LARGEST_INDEX = 1 << 28 };
 
-static int64_t pool_size(const tfidf_params *p) { return p->pool_texts.count ? p->pool_texts.count : p->pool_ints.count; }
+static int64_t pool_size(const tfidf_params *p) {
+  return p->pool_texts.count ? p->pool_texts.count : p->pool_ints.count;
+}
 
 static rlx_status check(const void *ctx, const tfidf_params *p, int64_t *width) {
   int64_t last = 0;
   *width = 0;
   if (p->shortest < 1 || p->longest < p->shortest || p->skips < 0 || p->longest > p->counts.count)
-    return rlx_fail(ctx, RLX_INVALID, "n-grams of %lld to %lld with %lld skips, ngram_counts for %lld", (long long)p->shortest,
-                    (long long)p->longest, (long long)p->skips, (long long)p->counts.count);
+    return rlx_fail(ctx, RLX_INVALID, "n-grams of %lld to %lld with %lld skips, ngram_counts for %lld",
+                    (long long)p->shortest, (long long)p->longest, (long long)p->skips, (long long)p->counts.count);
   if (strcmp(p->mode.data, "TF") != 0 && strcmp(p->mode.data, "IDF") != 0 && strcmp(p->mode.data, "TFIDF") != 0)
     return rlx_fail(ctx, RLX_INVALID, "mode '%s'", p->mode.data);
   int64_t grams = 0;
   for (int64_t n = 1; n <= p->counts.count; n++) {
     int64_t end = n < p->counts.count ? p->counts.data[n] : pool_size(p), start = p->counts.data[n - 1];
     if (start < last || end < start || end > pool_size(p) || (end - start) % n)
-      return rlx_fail(ctx, RLX_INVALID, "ngram_counts[%lld] is %lld: the pool cannot be cut there", (long long)(n - 1), (long long)start);
+      return rlx_fail(ctx, RLX_INVALID, "ngram_counts[%lld] is %lld: the pool cannot be cut there", (long long)(n - 1),
+                      (long long)start);
     grams += (end - start) / n;
     last = start;
   }
   if (grams != p->indexes.count || (p->weights.count && p->weights.count != grams))
-    return rlx_fail(ctx, RLX_INVALID, "%lld n-grams, %lld indexes, %lld weights", (long long)grams, (long long)p->indexes.count,
-                    (long long)p->weights.count);
+    return rlx_fail(ctx, RLX_INVALID, "%lld n-grams, %lld indexes, %lld weights", (long long)grams,
+                    (long long)p->indexes.count, (long long)p->weights.count);
   for (int64_t i = 0; i < grams; i++) {
     if (p->indexes.data[i] < 0 || p->indexes.data[i] > LARGEST_INDEX)
       return rlx_fail(ctx, RLX_INVALID, "ngram_indexes holds %lld", (long long)p->indexes.data[i]);
@@ -61,8 +64,8 @@ static rlx_status infer(rlx_infer *ctx) {
 /* Is item i of x entry k of the pool? */
 static bool same(const tfidf_params *p, const rlx_operand *x, int64_t i, int64_t k) {
   if (x->dtype != RLX_STRING)
-    return p->pool_ints.count > k &&
-           p->pool_ints.data[k] == (x->dtype == RLX_INT32 ? ((const int32_t *)x->data)[i] : ((const int64_t *)x->data)[i]);
+    return p->pool_ints.count > k && p->pool_ints.data[k] == (x->dtype == RLX_INT32 ? ((const int32_t *)x->data)[i]
+                                                                                    : ((const int64_t *)x->data)[i]);
   if (p->pool_texts.count <= k) return false;
   rlx_string a = ((const rlx_string *)x->data)[i], b = p->pool_texts.data[k];
   return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
@@ -144,7 +147,8 @@ static const rlx_op tfidf = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.TfIdfVectorizer",
     .version = 9,
-    .doc = "How often each n-gram of a pool is found in a row, with up to max_skip_count items left out between its items; "
+    .doc = "How often each n-gram of a pool is found in a row, with up to max_skip_count items left out between its "
+           "items; "
            "weighted as mode says.",
     .inputs = (const rlx_port[]){{.name = "X", .dtypes = RLX_SET(RLX_STRING) | RLX_SET_INDEX}, {0}},
     .outputs = (const rlx_port[]){{.name = "Y", .dtypes = RLX_SET(RLX_FLOAT)}, {0}},

@@ -162,10 +162,12 @@ static rlx_status check_overlaps(const rlx_binding *b) {
     if (!b->given[o]) continue;
     for (size_t i = 0; i < g->inputs.count; i++)
       if (overlap(b->given[o], b->inputs[i]))
-        return RLX_FAIL(INVALID, "output '%s' and input '%s' share memory", g->outputs.data[o].name, g->inputs.data[i]->name);
+        return RLX_FAIL(INVALID, "output '%s' and input '%s' share memory", g->outputs.data[o].name,
+                        g->inputs.data[i]->name);
     for (size_t p = 0; p < o; p++)
       if (overlap(b->given[o], b->given[p]))
-        return RLX_FAIL(INVALID, "outputs '%s' and '%s' share memory", g->outputs.data[o].name, g->outputs.data[p].name);
+        return RLX_FAIL(INVALID, "outputs '%s' and '%s' share memory", g->outputs.data[o].name,
+                        g->outputs.data[p].name);
   }
   for (size_t i = 0; i < g->inputs.count; i++)
     for (size_t j = 0; j < g->inputs.count && b->donated[i]; j++)

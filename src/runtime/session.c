@@ -32,7 +32,8 @@ static rlx_status copy_options(rlx_session *s, const rlx_session_options *given)
   o->struct_size = sizeof *o;
   if (o->threads < 0 || o->max_concurrent_runs < 0 || o->max_concurrent_runs > 4096 || o->memory_limit < 0)
     return RLX_FAIL(INVALID, "session options: a negative or absurd count");
-  if (o->pin_count < 0 || (o->pin_count && !o->pins) || o->exception_count < 0 || (o->exception_count && !o->exceptions))
+  if (o->pin_count < 0 || (o->pin_count && !o->pins) || o->exception_count < 0 ||
+      (o->exception_count && !o->exceptions))
     return RLX_FAIL(INVALID, "session options: a count without its list");
   if ((unsigned)o->policy > RLX_POLICY_FORBID)
     return RLX_FAIL(INVALID, "session options: no fallback policy %d", (int)o->policy);
@@ -290,8 +291,7 @@ rlx_status rlx_report(const rlx_session *s, rlx_report_format format, char **out
   text t = {0};
   rlx_session_stats stats = {.struct_size = sizeof stats};
   rlx_session_get_stats(s, &stats);
-  report_input in = {s->first.graph, s->target.device, s->options.policy, &stats,
-                     option_get(OPTION_FALLBACK) != NULL};
+  report_input in = {s->first.graph, s->target.device, s->options.policy, &stats, option_get(OPTION_FALLBACK) != NULL};
   rlx_status status = report_write(&in, format, &t);
   char *taken = text_take(&t);
   if (status == RLX_OK && !taken) status = status_no_memory(1);

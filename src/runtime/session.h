@@ -28,7 +28,7 @@ struct rlx_session {
   rlx_graph *source;    /* what builds are made from */
   bool fixed_ranks;     /* every input's rank is declared: builds.data[0] serves all */
   pthread_mutex_t lock; /* builds, stage sets, binding */
-  build first;             /* builds.data[0], read without the lock */
+  build first;          /* builds.data[0], read without the lock */
   VECTOR(build) builds;
   cache *cache;
   packed_set *packed;
