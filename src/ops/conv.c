@@ -117,6 +117,7 @@ static const rlx_op conv = {
     .params_size = sizeof(conv_params),
     .traits = RLX_PURE,
     .infer = infer_conv,
+    .vjp = conv_vjp,
     .eval = eval_conv,
 };
 

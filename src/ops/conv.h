@@ -34,4 +34,7 @@ void conv_direct(rlx_ctx *ctx, const conv_shape *s, rlx_dtype dtype, const void 
 /* Shape inference of X (input 0) and W (input `weights`) to output 0. */
 rlx_status conv_infer(rlx_infer *ctx, int weights);
 
+/* rlx_op.vjp of Conv; all dims must be known. */
+rlx_status conv_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_value **dx);
+
 #endif
