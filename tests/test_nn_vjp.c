@@ -102,7 +102,8 @@ static void check_gradient(const char *body, int which) {
     rlx_tensor_destroy(y);
     *v = kept + STEP;
     y = run(f, in, body);
-    double expected = (dot(y, in[inputs]) - before) / (2 * (double)STEP), got = (double)((float *)rlx_tensor_data(dx))[i];
+    double expected = (dot(y, in[inputs]) - before) / (2 * (double)STEP),
+           got = (double)((float *)rlx_tensor_data(dx))[i];
     rlx_tensor_destroy(y);
     *v = kept;
     if (fabs(expected - got) > 5e-3 * (1 + fabs(expected)))
@@ -135,9 +136,16 @@ static const char *const rows[] = {
     "g (float[2,3] x) => (y) <int64[1] a = {1}> { y = ReduceLogSum (x, a) }",
     "g (float[2,3] x) => (y) <int64[1] a = {1}> { y = ReduceLogSumExp (x, a) }",
     "g (float[2,3] x) => (y) <int64[1] a = {1}> { y = ReduceSumSquare (x, a) }",
-    "g (float[2,2,5,4] x, float[3,2,3,2] z, float[3] c) => (y) { y = Conv <strides = [2, 1], pads = [1, 0, 0, 1]> (x, z, c) }",
-    "g (float[2,4,7] x, float[6,2,2] z) => (y) { y = Conv <group = 2, dilations = [2], strides = [2], pads = [0, 1]> (x, z) }",
-    "g (float[1,3,6] x, float[3,1,3] z) => (y) { y = Conv <group = 3, strides = [2], auto_pad = \"SAME_UPPER\"> (x, z) }"};
+    "g (float[2,3,4] x, float[3,4] z, float[3,4] c) => (y) { y = LayerNormalization <axis = 1> (x, z, c) }",
+    "g (float[3,5] x, float[5] z) => (y) { y = LayerNormalization (x, z) }",
+    "g (float[3,5] x, float[5] z) => (y) { y = RMSNormalization (x, z) }",
+    "g (float[2,3,2,3] x) => (y) { y = GlobalAveragePool (x) }",
+    "g (float[2,2,5,4] x, float[3,2,3,2] z, float[3] c) => (y) { y = Conv <strides = [2, 1], pads = [1, 0, 0, 1]> (x, "
+    "z, c) }",
+    "g (float[2,4,7] x, float[6,2,2] z) => (y) { y = Conv <group = 2, dilations = [2], strides = [2], pads = [0, 1]> "
+    "(x, z) }",
+    "g (float[1,3,6] x, float[3,1,3] z) => (y) { y = Conv <group = 3, strides = [2], auto_pad = \"SAME_UPPER\"> (x, z) "
+    "}"};
 
 /* By every input of the row. */
 static void test_rows(void **state) {

@@ -32,8 +32,8 @@ static rlx_value *input_gradient(rlx_graph *g, const conv_shape *s, rlx_value *d
   int64_t pads[2 * WINDOW_MAX], extra[WINDOW_MAX];
   join_pads(w, pads);
   for (int d = 0; d < w->rank; d++) { /* what the stride skipped at the end */
-    extra[d] = w->in[d] - ((w->out[d] - 1) * w->stride[d] + (w->kernel[d] - 1) * w->dilation[d] + 1 - w->begin[d] -
-                           w->end[d]);
+    extra[d] =
+        w->in[d] - ((w->out[d] - 1) * w->stride[d] + (w->kernel[d] - 1) * w->dilation[d] + 1 - w->begin[d] - w->end[d]);
   }
   rlx_attr attrs[] = {list("strides", w->stride, w->rank), list("dilations", w->dilation, w->rank),
                       list("pads", pads, 2 * w->rank), list("output_padding", extra, w->rank),
@@ -84,7 +84,8 @@ rlx_status conv_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_v
   if (!dy[0]) return RLX_OK;
   bool known = xt->rank >= 3 && xt->rank < RLX_MAX_RANK && wt->rank == xt->rank;
   for (int d = 0; known && d < xt->rank; d++) known = xt->dims[d] > 0 && wt->dims[d] > 0;
-  if (!known) return rlx_graph_fail(g, RLX_UNSUPPORTED, "the gradient of Conv needs shapes that are known and not empty");
+  if (!known)
+    return rlx_graph_fail(g, RLX_UNSUPPORTED, "the gradient of Conv needs shapes that are known and not empty");
   conv_shape s;
   const char *bad = conv_resolve(rlx_node_params(n), xt->rank, xt->dims, wt->rank, wt->dims, &s);
   if (bad) return rlx_graph_fail(g, RLX_INVALID, "%s", bad);
@@ -94,8 +95,8 @@ rlx_status conv_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_v
     int64_t axes[RLX_MAX_RANK] = {0};
     for (int d = 2; d < xt->rank; d++) axes[d - 1] = d;
     rlx_attr keepdims = RLX_ATTR_I("keepdims", 0);
-    dx[2] = rlx_graph_op(g, "onnx.ReduceSum", &keepdims, 1, (rlx_value *[]){dy[0], ints_constant(g, axes, xt->rank - 1)},
-                         2);
+    dx[2] = rlx_graph_op(g, "onnx.ReduceSum", &keepdims, 1,
+                         (rlx_value *[]){dy[0], ints_constant(g, axes, xt->rank - 1)}, 2);
   }
   return rlx_graph_status(g);
 }

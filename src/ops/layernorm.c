@@ -143,6 +143,16 @@ static rlx_status eval(rlx_ctx *ctx, bool rms) {
 static rlx_status eval_layer(rlx_ctx *ctx) { return eval(ctx, false); }
 static rlx_status eval_rms(rlx_ctx *ctx) { return eval(ctx, true); }
 
+static rlx_status vjp_layer(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_value **dx) {
+  for (int i = 1; i < rlx_node_output_count(n); i++) {
+    if (dy[i]) return rlx_graph_fail(g, RLX_UNSUPPORTED, "the gradient of the mean or deviation of LayerNormalization");
+  }
+  return layernorm_vjp(g, n, dy, dx, false);
+}
+static rlx_status vjp_rms(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_value **dx) {
+  return layernorm_vjp(g, n, dy, dx, true);
+}
+
 /* ---- records ---------------------------------------------------------------------------------------------------- */
 
 static const rlx_attr_def attrs[] = {
@@ -177,6 +187,7 @@ static const rlx_op layer_normalization = {
     .params_size = sizeof(layernorm_params),
     .traits = RLX_PURE,
     .infer = infer_layer,
+    .vjp = vjp_layer,
     .eval = eval_layer,
 };
 
@@ -192,6 +203,7 @@ static const rlx_op rms_normalization = {
     .params_size = sizeof(layernorm_params),
     .traits = RLX_PURE,
     .infer = infer_rms,
+    .vjp = vjp_rms,
     .eval = eval_rms,
 };
 

@@ -20,4 +20,7 @@ typedef struct layernorm_shape {
 /* NULL, or why axis does not fit, in the buffer of rlx_reason. */
 const char *layernorm_resolve(const layernorm_params *p, int rank, const int64_t *dims, layernorm_shape *out);
 
+/* rlx_op.vjp of both: gradients of the first output only. */
+rlx_status layernorm_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_value **dx, bool rms);
+
 #endif

@@ -161,21 +161,47 @@ static rlx_status eval_global_lp(rlx_ctx *ctx) {
   return eval_global(ctx, POOL_LP, p->p ? (double)p->p : (double)p->p_real);
 }
 
+/* Every element of a channel has the same share of its mean. */
+static rlx_status vjp_global_average(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_value **dx) {
+  rlx_value *x = rlx_node_input(n, 0), *y = rlx_node_output(n, 0), *in[2];
+  if (!dy[0]) return RLX_OK;
+#define OP(op_name, ...)                                                                                               \
+  rlx_graph_op(g, "onnx." op_name, NULL, 0, (rlx_value *[]){__VA_ARGS__},                                              \
+               (int)(sizeof((rlx_value *[]){__VA_ARGS__}) / sizeof(rlx_value *)))
+  in[0] = OP("CastLike", OP("Size", y), x);
+  in[1] = OP("CastLike", OP("Size", x), x);
+  dx[0] = OP("Expand", OP("Mul", dy[0], OP("Div", in[0], in[1])), OP("Shape", x));
+#undef OP
+  return rlx_graph_status(g);
+}
+
 /* ---- records ---------------------------------------------------------------------------------------------------- */
 
-#define PORTS(set) (const rlx_port[]){{"X", "T", (set), 0, 0}, {0}}
-#define OUTPUT(set) (const rlx_port[]){{"Y", "T", (set), 0, 0}, {0}}
+#define PORTS(set)                                                                                                     \
+  (const rlx_port[]) {                                                                                                 \
+    {"X", "T", (set), 0, 0}, { 0 }                                                                                     \
+  }
+#define OUTPUT(set)                                                                                                    \
+  (const rlx_port[]) {                                                                                                 \
+    {"Y", "T", (set), 0, 0}, { 0 }                                                                                     \
+  }
 #define RANGED_P                                                                                                       \
-  {.name = "p", .kind = RLX_ATTR_INT, .flags = RLX_RANGED, .offset = offsetof(pool_params, p), .default_int = 2,       \
-   .min = 1, .max = INT32_MAX}
+  {                                                                                                                    \
+    .name = "p", .kind = RLX_ATTR_INT, .flags = RLX_RANGED, .offset = offsetof(pool_params, p), .default_int = 2,      \
+    .min = 1, .max = INT32_MAX                                                                                         \
+  }
 #define REAL_P                                                                                                         \
-  {.name = "p", .kind = RLX_ATTR_FLOAT, .flags = RLX_RANGED, .offset = offsetof(pool_params, p_real),                  \
-   .default_float = 2, .min = 1e-6, .max = 1e6}
+  {                                                                                                                    \
+    .name = "p", .kind = RLX_ATTR_FLOAT, .flags = RLX_RANGED, .offset = offsetof(pool_params, p_real),                 \
+    .default_float = 2, .min = 1e-6, .max = 1e6                                                                        \
+  }
 #define RECORD(op_name, since, text, input_set, output_ports, attr_rows, infer_fn, eval_fn, ...)                       \
   {                                                                                                                    \
     .struct_size = sizeof(rlx_op), .name = op_name, .version = since, .doc = text, .inputs = PORTS(input_set),         \
     .outputs = output_ports, .attrs = attr_rows, .params_size = sizeof(pool_params), .traits = RLX_PURE,               \
-    .infer = infer_fn, .eval = eval_fn, .samples = (const char *const[]){__VA_ARGS__, NULL}                            \
+    .infer = infer_fn, .eval = eval_fn, .samples = (const char *const[]) {                                             \
+      __VA_ARGS__, NULL                                                                                                \
+    }                                                                                                                  \
   }
 
 static const rlx_attr_def max_attrs[] = {
@@ -217,9 +243,19 @@ static const rlx_op lp_pool1 =
            lp1_attrs, infer_pool, eval_lp, "float[1,2,5,6] {kernel_shape = [3,2], p = 1.5}");
 static const rlx_op global_max = RECORD("onnx.GlobalMaxPool", 1, "Largest element of each channel.", RLX_SET_FLOATS,
                                         OUTPUT(RLX_SET_FLOATS), NULL, infer_global, eval_global_max, "float[2,3,4,5]");
-static const rlx_op global_average =
-    RECORD("onnx.GlobalAveragePool", 1, "Mean of each channel.", RLX_SET_FLOATS, OUTPUT(RLX_SET_FLOATS), NULL,
-           infer_global, eval_global_average, "float[2,3,4,5]");
+static const rlx_op global_average = {
+    .struct_size = sizeof(rlx_op),
+    .name = "onnx.GlobalAveragePool",
+    .version = 1,
+    .doc = "Mean of each channel.",
+    .samples = (const char *const[]){"float[2,3,4,5]", NULL},
+    .inputs = PORTS(RLX_SET_FLOATS),
+    .outputs = OUTPUT(RLX_SET_FLOATS),
+    .traits = RLX_PURE,
+    .infer = infer_global,
+    .vjp = vjp_global_average,
+    .eval = eval_global_average,
+};
 static const rlx_op global_lp =
     RECORD("onnx.GlobalLpPool", 2, "Lp norm of each channel.", RLX_SET_FLOATS, OUTPUT(RLX_SET_FLOATS), global_lp_attrs,
            infer_global, eval_global_lp, "float[2,3,4,5] {p = 1}");
