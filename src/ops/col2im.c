@@ -79,6 +79,20 @@ NUMBER_INLINE rlx_status body(rlx_dtype t, rlx_ctx *ctx, const window *w) {
   return RLX_OK;
 }
 
+#define X(dtype, c_type, compute, class)                                                                               \
+  static rlx_status sum_##dtype(rlx_ctx *ctx, const window *w) { return body(RLX_##dtype, ctx, w); }
+#include "ir/dtype.def"
+X(FLOAT16, , , )
+X(BFLOAT16, , , )
+#undef X
+
+static rlx_status (*const sums[RLX_DTYPE_COUNT])(rlx_ctx *ctx, const window *w) = {
+#define X(dtype, c_type, compute, class) [RLX_##dtype] = sum_##dtype,
+#include "ir/dtype.def"
+    X(FLOAT16, , , ) X(BFLOAT16, , , )
+#undef X
+};
+
 static rlx_status eval(rlx_ctx *ctx) {
   const col2im_params *p = ctx->params;
   const rlx_operand *x = &ctx->inputs[COLUMNS], *image = &ctx->inputs[IMAGE], *block = &ctx->inputs[BLOCK];
@@ -96,14 +110,8 @@ static rlx_status eval(rlx_ctx *ctx) {
     return rlx_fail(ctx, RLX_INVALID, "%lld × %lld columns do not fit the blocks of the image", (long long)x->dims[1],
                     (long long)x->dims[2]);
   }
-  switch (x->dtype) {
-#define X(dtype, c_type, compute, class)                                                                               \
-  case RLX_##dtype: return body(RLX_##dtype, ctx, &w);
-    X(FLOAT16, , , )
-    X(BFLOAT16, , , )
-#undef X
-    default: return rlx_fail(ctx, RLX_UNSUPPORTED, "element type %s", rlx_dtype_name(x->dtype));
-  }
+  if (!sums[x->dtype]) return rlx_fail(ctx, RLX_UNSUPPORTED, "element type %s", rlx_dtype_name(x->dtype));
+  return sums[x->dtype](ctx, &w);
 }
 
 static const rlx_attr_def attrs[] = {

@@ -231,8 +231,7 @@ static rlx_status eval_affine(rlx_ctx *ctx) { DISPATCH_FLOATS(ctx->inputs[0].dty
 
 /* ---- records ---------------------------------------------------------------------------------------------------- */
 
-#define CORNERS                                                                                                        \
-  { .name = "align_corners", .kind = RLX_ATTR_INT, .offset = offsetof(grid_params, align_corners) }
+#define CORNERS {.name = "align_corners", .kind = RLX_ATTR_INT, .offset = offsetof(grid_params, align_corners)}
 static const rlx_attr_def sample_attrs[] = {
     {.name = "mode", .kind = RLX_ATTR_STRING, .offset = offsetof(grid_params, mode), .default_string = "linear"},
     {.name = "padding_mode",

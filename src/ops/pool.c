@@ -177,31 +177,19 @@ static rlx_status vjp_global_average(rlx_graph *g, const rlx_node *n, rlx_value 
 
 /* ---- records ---------------------------------------------------------------------------------------------------- */
 
-#define PORTS(set)                                                                                                     \
-  (const rlx_port[]) {                                                                                                 \
-    {"X", "T", (set), 0, 0}, { 0 }                                                                                     \
-  }
-#define OUTPUT(set)                                                                                                    \
-  (const rlx_port[]) {                                                                                                 \
-    {"Y", "T", (set), 0, 0}, { 0 }                                                                                     \
-  }
+#define PORTS(set) (const rlx_port[]){{"X", "T", (set), 0, 0}, {0}}
+#define OUTPUT(set) (const rlx_port[]){{"Y", "T", (set), 0, 0}, {0}}
 #define RANGED_P                                                                                                       \
-  {                                                                                                                    \
-    .name = "p", .kind = RLX_ATTR_INT, .flags = RLX_RANGED, .offset = offsetof(pool_params, p), .default_int = 2,      \
-    .min = 1, .max = INT32_MAX                                                                                         \
-  }
+  {.name = "p", .kind = RLX_ATTR_INT, .flags = RLX_RANGED, .offset = offsetof(pool_params, p), .default_int = 2,       \
+   .min = 1, .max = INT32_MAX}
 #define REAL_P                                                                                                         \
-  {                                                                                                                    \
-    .name = "p", .kind = RLX_ATTR_FLOAT, .flags = RLX_RANGED, .offset = offsetof(pool_params, p_real),                 \
-    .default_float = 2, .min = 1e-6, .max = 1e6                                                                        \
-  }
+  {.name = "p", .kind = RLX_ATTR_FLOAT, .flags = RLX_RANGED, .offset = offsetof(pool_params, p_real),                  \
+   .default_float = 2, .min = 1e-6, .max = 1e6}
 #define RECORD(op_name, since, text, input_set, output_ports, attr_rows, infer_fn, eval_fn, ...)                       \
   {                                                                                                                    \
     .struct_size = sizeof(rlx_op), .name = op_name, .version = since, .doc = text, .inputs = PORTS(input_set),         \
     .outputs = output_ports, .attrs = attr_rows, .params_size = sizeof(pool_params), .traits = RLX_PURE,               \
-    .infer = infer_fn, .eval = eval_fn, .samples = (const char *const[]) {                                             \
-      __VA_ARGS__, NULL                                                                                                \
-    }                                                                                                                  \
+    .infer = infer_fn, .eval = eval_fn, .samples = (const char *const[]){__VA_ARGS__, NULL}                            \
   }
 
 static const rlx_attr_def max_attrs[] = {

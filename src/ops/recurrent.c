@@ -212,10 +212,8 @@ static const rlx_attr_def attrs[] = {
     {0}};
 #undef AT
 
-#define PORT(port_name)                                                                                                \
-  { port_name, "T", RLX_SET_FLOATS, 0, 0 }
-#define MAYBE(port_name)                                                                                               \
-  { port_name, "T", RLX_SET_FLOATS, RLX_OPTIONAL, 0 }
+#define PORT(port_name) {port_name, "T", RLX_SET_FLOATS, 0, 0}
+#define MAYBE(port_name) {port_name, "T", RLX_SET_FLOATS, RLX_OPTIONAL, 0}
 #define USUAL_INPUTS                                                                                                   \
   PORT("X"), PORT("W"), PORT("R"), MAYBE("B"), {"sequence_lens", "T1", RLX_SET(RLX_INT32), RLX_OPTIONAL, 0},           \
       MAYBE("initial_h")

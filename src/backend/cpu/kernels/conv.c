@@ -360,7 +360,8 @@ static rlx_status run(rlx_ctx *ctx) {
 
 static const rlx_pair sum_in_place[] = {{0, FUSED_CONV_Z}};
 #define HEAD(op_name)                                                                                                  \
-  .op = (op_name), .name = "strips", .why_not = why_not, .workspace = workspace, .prepare = prepare, .release = release
+  .op = (op_name), .name = "strips", .why_not = why_not, .workspace = workspace,       \
+  .prepare = prepare, .release = release
 static const rlx_cpu_kernel conv = {.struct_size = sizeof(rlx_cpu_kernel), .head = {HEAD("onnx.Conv")}, .run = run};
 static const rlx_cpu_kernel fused = {.struct_size = sizeof(rlx_cpu_kernel),
                                      .head = {HEAD("rlx.conv"), .in_place = sum_in_place, .in_place_count = 1},
