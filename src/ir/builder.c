@@ -105,6 +105,8 @@ void rlx_graph_output(rlx_graph *g, rlx_value *value, const char *name) {
     stick(g, status_no_memory(sizeof *g->outputs.data));
 }
 
+enum { MOST_PORTS = 1 << 16 }; /* inputs or outputs of a node */
+
 /* ---- nodes -------------------------------------------------------------------------------- */
 
 static rlx_status copy_strings(rlx_graph *g, const rlx_string *from, size_t count, const rlx_string **out) {
@@ -120,6 +122,8 @@ static rlx_status copy_strings(rlx_graph *g, const rlx_string *from, size_t coun
 
 /* A subgraph given to a node becomes a child of the node's graph. */
 static rlx_status adopt(rlx_graph *g, rlx_graph *sub) {
+  for (const rlx_graph *around = g; around; around = around->parent)
+    if (around == sub) return RLX_FAIL(INVALID, "a graph cannot be a subgraph of itself");
   if (!sub || sub->parent == g) return RLX_OK;
   if (sub->parent) return RLX_FAIL(INVALID, "a subgraph belongs to another graph already");
   if (!vector_push(&g->subgraphs, sub)) return status_no_memory(sizeof sub);
@@ -146,8 +150,25 @@ static rlx_status copy_attr_lists(rlx_graph *g, const rlx_attr *from, rlx_attr *
   return RLX_OK;
 }
 
+/* A kind that points to something, but to nothing here. */
+static bool lacks_contents(const rlx_attr *a) {
+  switch (a->kind) {
+    case RLX_ATTR_TENSOR: return !a->tensor;
+    case RLX_ATTR_GRAPH: return !a->graph;
+    case RLX_ATTR_TYPE: return !a->types;
+    case RLX_ATTR_FLOATS: return a->count && !a->floats;
+    case RLX_ATTR_INTS: return a->count && !a->ints;
+    case RLX_ATTR_STRINGS: return a->count && !a->strings;
+    case RLX_ATTR_TENSORS: return a->count && !a->tensors;
+    case RLX_ATTR_GRAPHS: return a->count && !a->graphs;
+    case RLX_ATTR_TYPES: return a->count && !a->types;
+    default: return false;
+  }
+}
+
 static rlx_status copy_attr(rlx_graph *g, const rlx_attr *from, rlx_attr *a) {
   if (!from->name) return RLX_FAIL(INVALID, "an attribute has no name");
+  if (lacks_contents(from)) return RLX_FAIL(INVALID, "attribute '%s' has no contents", from->name);
   const char *name = arena_strdup(&g->memory, from->name);
   if (!name) return status_no_memory(1);
   *a = (rlx_attr){.name = name, .kind = from->kind, .f = from->f, .i = from->i, .count = from->count};
@@ -209,6 +230,11 @@ rlx_node *rlx_graph_node(rlx_graph *g, const rlx_node_desc *desc) {
   if (d.output_count == 0) d.output_count = 1;
   if (d.output_count < 0 || d.input_count < 0 || d.attr_count < 0) {
     stick(g, RLX_FAIL(INVALID, "node '%s': negative count", d.name ? d.name : ""));
+    return NULL;
+  }
+  if (d.output_count > MOST_PORTS || d.input_count > MOST_PORTS || (d.input_count && !d.inputs) ||
+      (d.attr_count && !d.attrs)) {
+    stick(g, RLX_FAIL(INVALID, "node '%s': more than %d ports, or a count without its list", d.name ? d.name : "", MOST_PORTS));
     return NULL;
   }
   rlx_value **outputs = arena_array(&g->memory, (size_t)d.output_count, sizeof *outputs);

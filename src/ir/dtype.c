@@ -266,7 +266,7 @@ void dtype_store(rlx_dtype d, void *data, int64_t i, double v) {
   }
   if (k)
     ((uint8_t *)data)[i] = (uint8_t)small_encode(k, v);
-  else
+  else if (dtype_is_integer(d)) /* nothing else holds a number */
     dtype_store_int(d, data, i, to_int(v));
 }
 

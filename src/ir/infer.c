@@ -64,6 +64,13 @@ static rlx_dtype port_dtype(const struct rlx_infer *c, const rlx_port *port) {
 
 static rlx_status check_output(const struct rlx_infer *c, int i) {
   const rlx_type *t = &c->outputs[i];
+  const rlx_port *port = op_output_port(c->node->op, i);
+  if (port->dtypes && t->dtype != RLX_UNDEFINED && t->kind == RLX_KIND_TENSOR && !(port->dtypes >> t->dtype & 1))
+    return RLX_FAIL(INVALID, "output '%s' would be %s, which the op does not permit", port->name, rlx_dtype_name(t->dtype));
+  rlx_dtype given = port->variable && t->kind == RLX_KIND_TENSOR ? port_dtype(c, port) : RLX_UNDEFINED;
+  if (given != RLX_UNDEFINED && t->dtype != RLX_UNDEFINED && given != t->dtype && !(port->flags & RLX_HETEROGENEOUS))
+    return RLX_FAIL(INVALID, "output '%s' would be %s where %s is %s", port->name, rlx_dtype_name(t->dtype), port->variable,
+                    rlx_dtype_name(given));
   if (t->rank < RLX_UNKNOWN || t->rank > RLX_MAX_RANK)
     return RLX_FAIL(INVALID, "output %d would have rank %d, at most %d", i, t->rank, RLX_MAX_RANK);
   int64_t n = 1;
@@ -87,9 +94,13 @@ rlx_status infer_node(struct rlx_infer *c) {
     c->outputs[i].rank = RLX_UNKNOWN;
     c->outputs[i].dtype = port_dtype(c, op_output_port(op, i));
   }
-  if (op->op.infer)
-    RLX_TRY(op->op.infer(c));
-  else
+  if (op->op.infer) {
+    status_clear();
+    rlx_status status = op->op.infer(c);
+    if (status != RLX_OK && !*rlx_error_message())
+      return status_fail(status, "infer returned '%s' without saying why", rlx_status_name(status));
+    RLX_TRY(status);
+  } else
     for (int i = 0; i < c->node->output_count; i++) rlx_infer_like(c, i, 0);
   for (int i = 0; i < c->node->output_count; i++) RLX_TRY(check_output(c, i));
   return RLX_OK;

@@ -87,6 +87,9 @@ static rlx_status check_attrs(const rlx_op *op) {
       return RLX_FAIL(INVALID,
                       "register '%s': attribute '%s' at offset %zu does not fit params of %zu bytes after `given`",
                       op->name, a->name, a->offset, op->params_size);
+    if (a->default_ints.count < 0 || a->default_floats.count < 0 || (a->default_ints.count && !a->default_ints.data) ||
+        (a->default_floats.count && !a->default_floats.data))
+      return RLX_FAIL(INVALID, "register '%s': attribute '%s': the default has a count but no list", op->name, a->name);
     for (const rlx_attr_def *b = op->attrs; b != a; b++)
       if (strcmp(a->name, b->name) == 0)
         return RLX_FAIL(INVALID, "register '%s': attribute '%s' twice", op->name, a->name);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "ir/shape.h"
+#include "ir/validate.h"
 #include "pass/pass.h"
 #include "plan/report.h"
 
@@ -204,6 +205,11 @@ static rlx_status bind_ahead(rlx_session *s) {
 
 rlx_status rlx_session_create(const rlx_graph *g, const rlx_session_options *options, rlx_session **out) {
   if (!g) return RLX_FAIL(INVALID, "session: no graph");
+  RLX_TRY(rlx_graph_status(g));
+  RLX_TRY(graph_validate(g));
+  for (size_t i = 0; i < g->inputs.count; i++)
+    if (g->inputs.data[i]->type.dtype == RLX_UNDEFINED && g->inputs.data[i]->type.kind == RLX_KIND_TENSOR)
+      return RLX_FAIL(INVALID, "input '%s' has no element type", g->inputs.data[i]->name);
   rlx_session *s = mem_zalloc(sizeof *s);
   if (!s) return status_no_memory(sizeof *s);
   pthread_mutex_init(&s->lock, NULL);
