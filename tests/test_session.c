@@ -537,6 +537,87 @@ static void memory_limit(void **state) {
   rlx_session_destroy(s);
 }
 
+/* ---- authors and programs that break the rules -------------------------------------------- */
+
+static rlx_status lying_infer(rlx_infer *ctx) {
+  rlx_infer_like(ctx, 0, 0);
+  rlx_infer_output(ctx, 0)->dtype = RLX_DOUBLE;
+  return RLX_OK;
+}
+static rlx_status mute_infer(rlx_infer *ctx) {
+  (void)ctx;
+  return RLX_UNSUPPORTED;
+}
+static rlx_status output_adding_lower(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
+  rlx_value *x = rlx_node_input(n, 0);
+  outputs[0] = rlx_graph_op(g, "onnx.Relu", NULL, 0, &x, 1);
+  rlx_graph_output(g, outputs[0], "extra");
+  return rlx_graph_status(g);
+}
+static rlx_status self_lower(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
+  outputs[0] = rlx_node_output(n, 0);
+  return rlx_graph_status(g);
+}
+
+static void authors_are_held_to_the_rules(void **state) {
+  (void)state;
+  const struct {
+    rlx_op op;
+    const char *words;
+  } rows[] = {
+      {{.struct_size = sizeof(rlx_op),
+        .name = "test.rule",
+        FLOAT_IN,
+        FLOAT_OUT,
+        .infer = lying_infer,
+        .eval = count_eval},
+       "output 'Y' would be double where T is float"},
+      {{.struct_size = sizeof(rlx_op),
+        .name = "test.rule",
+        FLOAT_IN,
+        FLOAT_OUT,
+        .infer = mute_infer,
+        .eval = count_eval},
+       "infer returned 'unsupported' without saying why"},
+      {{.struct_size = sizeof(rlx_op), .name = "test.rule", FLOAT_IN, FLOAT_OUT, .lower = output_adding_lower},
+       "its lowering changes the graph's inputs or outputs"},
+      {{.struct_size = sizeof(rlx_op), .name = "test.rule", FLOAT_IN, FLOAT_OUT, .lower = self_lower},
+       "output 0 of its lowering is its own"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    rlx_handle handle = 0;
+    OK(rlx_register_op(NULL, &rows[i].op, 0, &handle));
+    rlx_graph *g = parsed(HEAD "g (float[N] x) => (float[N] y) { y = test.rule(x) }");
+    rlx_session *s = NULL;
+    assert_int_not_equal(rlx_session_create(g, NULL, &s), RLX_OK);
+    if (!strstr(rlx_error_message(), rows[i].words)) fail_msg("'%s' not in '%s'", rows[i].words, rlx_error_message());
+    rlx_graph_destroy(g);
+    OK(rlx_unregister(NULL, handle));
+  }
+}
+
+static void graphs_hold_their_own_values(void **state) {
+  (void)state;
+  rlx_graph *g = NULL, *other = NULL;
+  rlx_session *s = NULL;
+  rlx_type type = {.dtype = RLX_FLOAT, .rank = 1, .dims = {2}};
+  OK(rlx_graph_create(NULL, &g));
+  OK(rlx_graph_create(NULL, &other));
+  rlx_value *x = rlx_graph_input(g, "x", &type), *foreign = rlx_graph_input(other, "z", &type);
+  assert_non_null(x);
+  rlx_graph_output(g, rlx_graph_op(g, "onnx.Relu", NULL, 0, &foreign, 1), "y");
+  OK(rlx_graph_finish(g));
+  FAILS(rlx_session_create(g, NULL, &s), RLX_INVALID, "belongs to no graph around it");
+  rlx_graph_destroy(g);
+  OK(rlx_graph_create(NULL, &g));
+  x = rlx_graph_input(g, "x", &type);
+  rlx_attr empty = {.name = "perm", .kind = RLX_ATTR_INTS, .count = 2};
+  assert_null(rlx_graph_op(g, "onnx.Transpose", &empty, 1, &x, 1));
+  FAILS(rlx_graph_finish(g), RLX_INVALID, "attribute 'perm' has no contents");
+  rlx_graph_destroy(g);
+  rlx_graph_destroy(other);
+}
+
 /* ---- selection ---------------------------------------------------------------------------- */
 
 static const rlx_cpu_kernel counting_relu = {
@@ -696,6 +777,8 @@ int main(void) {
       cmocka_unit_test(shared_memory),
       cmocka_unit_test(devices_and_options),
       cmocka_unit_test(memory_limit),
+      cmocka_unit_test(authors_are_held_to_the_rules),
+      cmocka_unit_test(graphs_hold_their_own_values),
       cmocka_unit_test(user_kernels_are_never_bypassed),
       cmocka_unit_test(which_and_call),
       cmocka_unit_test(cancel_and_submit),

@@ -234,7 +234,8 @@ rlx_node *rlx_graph_node(rlx_graph *g, const rlx_node_desc *desc) {
   }
   if (d.output_count > MOST_PORTS || d.input_count > MOST_PORTS || (d.input_count && !d.inputs) ||
       (d.attr_count && !d.attrs)) {
-    stick(g, RLX_FAIL(INVALID, "node '%s': more than %d ports, or a count without its list", d.name ? d.name : "", MOST_PORTS));
+    stick(g, RLX_FAIL(INVALID, "node '%s': more than %d ports, or a count without its list", d.name ? d.name : "",
+                      MOST_PORTS));
     return NULL;
   }
   rlx_value **outputs = arena_array(&g->memory, (size_t)d.output_count, sizeof *outputs);

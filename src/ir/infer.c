@@ -66,11 +66,12 @@ static rlx_status check_output(const struct rlx_infer *c, int i) {
   const rlx_type *t = &c->outputs[i];
   const rlx_port *port = op_output_port(c->node->op, i);
   if (port->dtypes && t->dtype != RLX_UNDEFINED && t->kind == RLX_KIND_TENSOR && !(port->dtypes >> t->dtype & 1))
-    return RLX_FAIL(INVALID, "output '%s' would be %s, which the op does not permit", port->name, rlx_dtype_name(t->dtype));
+    return RLX_FAIL(INVALID, "output '%s' would be %s, which the op does not permit", port->name,
+                    rlx_dtype_name(t->dtype));
   rlx_dtype given = port->variable && t->kind == RLX_KIND_TENSOR ? port_dtype(c, port) : RLX_UNDEFINED;
   if (given != RLX_UNDEFINED && t->dtype != RLX_UNDEFINED && given != t->dtype && !(port->flags & RLX_HETEROGENEOUS))
-    return RLX_FAIL(INVALID, "output '%s' would be %s where %s is %s", port->name, rlx_dtype_name(t->dtype), port->variable,
-                    rlx_dtype_name(given));
+    return RLX_FAIL(INVALID, "output '%s' would be %s where %s is %s", port->name, rlx_dtype_name(t->dtype),
+                    port->variable, rlx_dtype_name(given));
   if (t->rank < RLX_UNKNOWN || t->rank > RLX_MAX_RANK)
     return RLX_FAIL(INVALID, "output %d would have rank %d, at most %d", i, t->rank, RLX_MAX_RANK);
   int64_t n = 1;
