@@ -228,8 +228,9 @@ RLX_API RLX_MUST_USE rlx_status rlx_output_value(rlx_ctx *ctx, int output, rlx_t
  * an input's. NULL after a failure, which is recorded. Not from inside rlx_parallel_for. */
 RLX_API char *rlx_text(rlx_ctx *ctx, size_t size);
 
-/* Runs body(arg, begin, end) over [0, n) in ranges of `grain` or more (the last may be shorter), several a thread, on the session's threads. The
- * caller's thread takes part; returns when all are done. Inside another parallel_for it runs inline. */
+/* Runs body(arg, begin, end) over [0, n) in ranges of `grain` or more (the last may be shorter), several a
+ * thread, on the session's threads. The caller's thread takes part; returns when all are done. Inside
+ * another parallel_for it runs inline. */
 RLX_API void rlx_parallel_for(rlx_ctx *ctx, int64_t n, int64_t grain,
                               void (*body)(void *arg, int64_t begin, int64_t end), void *arg);
 /* Threads rlx_parallel_for would use; for sizing per-thread scratch. */
