@@ -12,7 +12,7 @@ static run_state *state_of(const rlx_ctx *ctx) { return ((run_exec *)ctx->execut
 /* A node marks before it has outputs: its cells hold nothing yet. */
 size_t exec_mark(rlx_ctx *ctx) {
   for (int i = 0; i < ctx->output_count; i++)
-    if (operand_is_cell(&ctx->outputs[i])) memset(ctx->outputs[i].data, 0, sizeof(rlx_tensor *));
+    if (operand_is_cell(&ctx->outputs[i])) *(rlx_tensor **)ctx->outputs[i].data = NULL;
   return state_of(ctx)->dynamic.count;
 }
 
