@@ -225,7 +225,7 @@ typedef struct rlx_load_options {
   uint32_t struct_size;
   uint32_t flags;               /* RLX_LOAD_… */
   const rlx_registry *registry; /* ops known while loading; NULL: the process's */
-  int64_t memory_limit;         /* bytes the loader may allocate; 0: no limit */
+  int64_t memory_limit;         /* bytes the loader may allocate; 0: three quarters of the memory */
 } rlx_load_options;
 #define RLX_LOAD_OPTIONS_INIT {sizeof(rlx_load_options), 0, NULL, 0}
 
@@ -372,9 +372,9 @@ typedef struct rlx_session_options {
   int max_concurrent_runs; /* 0: one per core; past it a run waits … */
   bool busy_fails;         /* … or fails with RLX_BUSY */
   int64_t memory_limit;    /* bytes of run memory over all run states, 0: none */
-  rlx_policy policy;
-  int budget_trips;     /* RLX_POLICY_BUDGET: host trips a run */
-  int64_t budget_bytes; /* RLX_POLICY_BUDGET: bytes staged a run */
+  rlx_policy policy;       /* reported; on the cpu nothing falls back, so that none of these four has an effect */
+  int budget_trips;        /* RLX_POLICY_BUDGET: host trips a run */
+  int64_t budget_bytes;    /* RLX_POLICY_BUDGET: bytes staged a run */
   const rlx_policy_exception *exceptions;
   int exception_count;
   const rlx_pin *pins;
@@ -419,8 +419,8 @@ typedef struct rlx_session_stats {
   int64_t builds;     /* programs built (phase 1) */
   int64_t binds;      /* bound stages made (phase 2) */
   int64_t bind_hits;  /* runs that found theirs */
-  int64_t bind_ns;    /* time in binding, without prepare */
-  int64_t prepare_ns; /* time in kernels' prepare and packing */
+  int64_t bind_ns;    /* time in binding, packing included, prepare left out */
+  int64_t prepare_ns; /* time in kernels' prepare */
   int64_t runs;
   int64_t steps;        /* steps of the newest bound main program, all its stages so far */
   int64_t packed_bytes; /* packed constants held */

@@ -233,7 +233,7 @@ rlx_status rlx_session_create(const rlx_graph *g, const rlx_session_options *opt
 }
 
 void session_free(rlx_session *s) {
-  trace_close(s->trace);
+  if (trace_close(s->trace) != RLX_OK) log_line(RLX_LOG_WARN, "%s", rlx_error_message());
   for (size_t i = 0; i < s->builds.count; i++) build_finish(&s->builds.data[i]);
   vector_finish(&s->builds);
   for (int i = 0; s->states && i < s->state_count; i++) run_state_finish(&s->states[i]);

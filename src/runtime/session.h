@@ -100,7 +100,7 @@ void run_state_return(run_state *rs);
 
 /* trace.c */
 void trace_step(trace *t, const step *s, int64_t begin_ns, int64_t end_ns);
-void trace_close(trace *t);
+rlx_status trace_close(trace *t); /* IO if what was traced did not all reach the file */
 
 /* Frees what a session holds; used by create's failure path too. */
 void session_free(rlx_session *s);

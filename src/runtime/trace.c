@@ -39,18 +39,20 @@ void trace_step(trace *t, const step *s, int64_t begin_ns, int64_t end_ns) {
   text_finish(&line);
 }
 
-void trace_close(trace *t) {
-  if (!t) return;
+rlx_status trace_close(trace *t) {
+  if (!t) return RLX_OK;
   fprintf(t->file, "\n]}\n");
-  fclose(t->file);
+  bool bad = ferror(t->file) != 0;
+  bad |= fclose(t->file) != 0;
   pthread_mutex_destroy(&t->lock);
   mem_free(t);
+  return bad ? RLX_FAIL(IO, "trace: not all of it could be written") : RLX_OK;
 }
 
 rlx_status rlx_trace(rlx_session *s, const char *path) {
-  trace_close(s->trace);
+  rlx_status closed = trace_close(s->trace);
   s->trace = NULL;
-  if (!path) return RLX_OK;
+  if (!path || closed != RLX_OK) return closed;
   trace *t = mem_zalloc(sizeof *t);
   if (!t) return status_no_memory(sizeof *t);
   t->file = fopen(path, "w");
