@@ -295,6 +295,15 @@ void rlx_session_get_stats(const rlx_session *s, rlx_session_stats *stats) {
       .packed_bytes = packed_set_bytes(s->packed),
       .run_bytes = __atomic_load_n(&s->run_bytes, __ATOMIC_RELAXED),
   };
+  if (s->gpu) {
+    gpu_stats gpu;
+    gpu_session_stats(s->gpu, &gpu);
+    now.trips = gpu.trips;
+    now.submits = gpu.submits;
+    now.staged = gpu.staged;
+    now.recorded = gpu.recorded;
+    now.replayed = gpu.replayed;
+  }
   uint32_t size = stats->struct_size < sizeof now ? stats->struct_size : (uint32_t)sizeof now;
   if (size < sizeof(uint32_t)) return;
   now.struct_size = stats->struct_size;
