@@ -13,10 +13,6 @@
 #include "base/status.h"
 #include "ir/registry.h"
 
-#ifndef RLX_PACKAGE_DIR
-#define RLX_PACKAGE_DIR "/usr/local/lib/rlx"
-#endif
-
 static _Thread_local package *current;
 
 package *package_current(void) { return current; }
@@ -52,9 +48,12 @@ rlx_status package_find(const char *name, char *path, size_t size) {
     if (n && len > 0 && (size_t)len < size && access(path, R_OK) == 0) return RLX_OK;
     search += n + (search[n] == ':');
   }
-  snprintf(path, size, "%s/librlx-%s.so", RLX_PACKAGE_DIR, name);
-  if (access(path, R_OK) == 0) return RLX_OK;
-  return RLX_FAIL(NOT_FOUND, "package '%s': no librlx-%s.so on RLX_PACKAGE_PATH or in %s", name, name, RLX_PACKAGE_DIR);
+  char folder[PATH_MAX];
+  if (!library_own_folder(folder, sizeof folder))
+    return RLX_FAIL(NOT_FOUND, "package '%s': no librlx-%s.so on RLX_PACKAGE_PATH", name, name);
+  int len = snprintf(path, size, "%s/rlx/librlx-%s.so", folder, name);
+  if (len > 0 && (size_t)len < size && access(path, R_OK) == 0) return RLX_OK;
+  return RLX_FAIL(NOT_FOUND, "package '%s': no librlx-%s.so on RLX_PACKAGE_PATH or in %s/rlx", name, name, folder);
 }
 
 static rlx_status open_package(const char *path, package **out, const rlx_package **entry) {

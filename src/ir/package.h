@@ -15,7 +15,8 @@ package *package_retain(package *p);
 void package_release(package *p);
 /* The package whose register function runs on this thread, or NULL. */
 package *package_current(void);
-/* Finds the file of a package by name on the package path; NOT_FOUND without it. */
+/* Finds the file of a package by name: on RLX_PACKAGE_PATH, then in the folder rlx/ beside librlx.so. NOT_FOUND without
+ * it. */
 rlx_status package_find(const char *name, char *path, size_t size);
 
 #endif
