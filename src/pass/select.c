@@ -295,7 +295,7 @@ static rlx_status choose(chooser *c, option *list, int count) {
   sel->own = true;
   bool final = false;
   for (int i = 0; i < count && !final; i++) RLX_TRY(consider(c, &list[i], pin, &final));
-  if (final) return RLX_OK;
+  if (final || (pin && sel->count)) return RLX_OK; /* a pin may fail at a run, where extents say so */
   return RLX_FAIL(UNSUPPORTED, sel->count ? "every kernel of %s depends on extents" : "no kernel for %s",
                   c->n->op_name);
 }
