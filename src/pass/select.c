@@ -361,7 +361,7 @@ static rlx_status choose(chooser *c, option *list, int count) {
   int i = 0;
   while (i < count && !final) RLX_TRY(consider(c, &list[i++], pin, &final));
   if (final && c->s->t->gpu && !c->lowered) find_stand_in(c, &list[i], count - i, pin);
-  if (final) return RLX_OK;
+  if (final || (pin && sel->count)) return RLX_OK; /* a pin may fail at a run, where extents say so */
   return RLX_FAIL(UNSUPPORTED, sel->count ? "every kernel of %s depends on extents" : "no kernel for %s",
                   c->n->op_name);
 }
