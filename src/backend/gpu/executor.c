@@ -6,6 +6,22 @@
 
 /* ---- frames ------------------------------------------------------------------------------- */
 
+/* Encoding sees the contents of inputs that the host reads on every device, and of no others. */
+static void describe_inputs(gpu_frame *f, int t) {
+  const stage *s = f->stage->stage;
+  const step *st = &s->steps[t];
+  const program_node *n = st->from;
+  int total = n->input_count + n->hidden_count + n->node->output_count;
+  for (int i = 0; i < total; i++) {
+    rlx_operand *o = &f->operands[st->first_operand + i];
+    const rlx_port *port = i < n->input_count ? op_input_port(n->node->op, i) : NULL;
+    o->data = NULL;
+    if (!port || !(port->flags & RLX_HOST) || n->inputs[i] == NO_SLOT) continue;
+    const rlx_tensor *known = s->facts[n->inputs[i]].known;
+    o->data = known ? known->data : NULL;
+  }
+}
+
 rlx_status gpu_frame_create(const stage *st, gpu_frame **out) {
   const gpu_stage *g = gpu_stage_of(st);
   gpu_frame *f = mem_zalloc(sizeof *f);
@@ -30,8 +46,7 @@ rlx_status gpu_frame_create(const stage *st, gpu_frame **out) {
   }
   for (int t = 0; t < st->step_count; t++) f->first_arguments[t] = -1;
   if (operands) memcpy(f->operands, st->operands, operands * sizeof *f->operands);
-  for (size_t i = 0; i < operands; i++)
-    if (st->places[i].kind != PLACE_FIXED) f->operands[i].data = NULL;
+  for (int t = 0; t < st->step_count; t++) describe_inputs(f, t);
   *out = f;
   return RLX_OK;
 }
@@ -169,7 +184,7 @@ static rlx_status resolve_all(gpu_frame *f, const gpu_run *run) {
   if (!any) return RLX_OK;
   for (int i = 0; i < g->stage->operand_count; i++) f->spans[i] = gpu_frame_span(f, &g->refs[i]);
   forget_moved(f);
-  RLX_TRY(gpu_rewrite_arguments(f));
+  gpu_rewrite_arguments(f);
   f->started = true;
   return RLX_OK;
 }
