@@ -36,6 +36,7 @@ struct gpu_frame {
   gpu_place *places;    /* per location, likewise */
   gpu_memory **homes;   /* per location: memory for what is bound on the host; made when needed */
   void **bound;         /* per location: what was bound, while the slot shows the home */
+  gpu_place *hidden;    /* per location: the application's memory that a home stands for, since host steps touch it too */
   bool *moved;          /* per location and, last, the arena: another place than in the run before */
   gpu_span *spans;      /* per operand of the stage */
   rlx_operand *operands; /* per operand: as described, with the host's address where it is known to hold the value */
