@@ -13,7 +13,8 @@ else()
 endif()
 
 set(rlx_globs)
-foreach(folder IN ITEMS base ir ops grad onnx pass plan backend backend/cpu backend/cpu/kernels runtime)
+foreach(folder IN ITEMS base ir ops grad onnx pass plan backend backend/cpu backend/cpu/kernels
+  backend/gpu backend/gpu/kernels runtime)
   list(APPEND rlx_globs src/${folder}/*.c)
 endforeach()
 if(dnnl_FOUND)
@@ -31,7 +32,7 @@ foreach(source IN LISTS rlx_sources)
   endif()
 endforeach()
 
-# builtin_modules.c lists the constant that each op and kernel file defines: ops first, then cpu, then oneDNN.
+# builtin_modules.c lists the constant that each op and kernel file defines: ops first, then cpu, portable, oneDNN.
 # A file whose name begins with _ is support code, and so is oneDNN's adapter.
 function(rlx_list_modules)
   foreach(source IN LISTS rlx_sources)
@@ -42,16 +43,18 @@ function(rlx_list_modules)
       list(APPEND ops ops_${noun})
     elseif(source MATCHES "^src/backend/cpu/kernels/")
       list(APPEND cpu cpu_${noun})
+    elseif(source MATCHES "^src/backend/gpu/kernels/")
+      list(APPEND gpu gpu_${noun})
     elseif(source MATCHES "^src/backend/cpu/onednn/" AND NOT noun MATCHES "^adapter")
       list(APPEND onednn onednn_${noun})
     endif()
   endforeach()
-  foreach(module IN LISTS ops cpu onednn)
+  foreach(module IN LISTS ops cpu gpu onednn)
     string(APPEND externs "extern const rlx_module ${module};\n")
     string(APPEND entries "    &${module},\n")
   endforeach()
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/builtin_modules.c @ONLY CONTENT
-"// The built-in modules, found by the build in src/ops and src/backend/cpu: made by cmake/RlxLibrary.cmake.
+"// The built-in modules, found by the build in src/ops and src/backend: made by cmake/RlxLibrary.cmake.
 #include \"ir/module.h\"
 
 #include <stddef.h>

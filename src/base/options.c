@@ -1,6 +1,7 @@
 /* options.c — the tables of environment variables and debug switches; the only reader of either. */
 #include "base/options.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,19 @@ const char *debug_option_name(int i) { return i >= 0 && i < SWITCH_COUNT ? switc
 const char *debug_option_help(int i) { return i >= 0 && i < SWITCH_COUNT ? switches[i].help : NULL; }
 
 const char *option_get(option_name name) { return getenv(options[name].env); }
+bool option_cache_folder(char *path, size_t size) {
+  const char *own = option_get(OPTION_PIPELINE_CACHE), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  int n = -1;
+  if (own && *own) {
+    if (strcmp(own, "0") != 0) n = snprintf(path, size, "%s", own);
+  } else if (xdg && xdg[0] == '/') {
+    n = snprintf(path, size, "%s/rlx", xdg);
+  } else if (home && home[0] == '/') {
+    n = snprintf(path, size, "%s/.cache/rlx", home);
+  }
+  return n > 0 && (size_t)n < size;
+}
+
 const char *option_env(option_name name) { return options[name].env; }
 const char *option_help(option_name name) { return options[name].help; }
 

@@ -40,6 +40,8 @@ static void register_builtins(void) {
       builtin_status = rlx_register_op(&process, *op, 0, NULL);
     for (const rlx_cpu_kernel *const *k = (*m)->kernels; k && *k && builtin_status == RLX_OK; k++)
       builtin_status = rlx_register_cpu_kernel(&process, *k, 0, NULL);
+    for (const rlx_gpu_kernel *const *k = (*m)->gpu_kernels; k && *k && builtin_status == RLX_OK; k++)
+      builtin_status = rlx_register_gpu_kernel(&process, *k, 0, NULL);
   }
   process.registering_builtins = false;
   if (builtin_status != RLX_OK) log_line(RLX_LOG_ERROR, "built-in records: %s", rlx_error_message());
