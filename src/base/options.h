@@ -41,7 +41,8 @@ typedef enum option_name {
 } option_name;
 /* The environment's word, or NULL. */
 const char *option_get(option_name name);
-/* The folder for compiled kernels: RLX_PIPELINE_CACHE, else rlx in the user's cache folder. False: keep nothing on disk. */
+/* The folder for compiled kernels: RLX_PIPELINE_CACHE, else rlx in the user's cache folder. False: keep nothing on
+ * disk. */
 bool option_cache_folder(char *path, size_t size);
 /* "RLX_PACKAGE_PATH" and its one-line help. */
 const char *option_env(option_name name);
