@@ -124,7 +124,7 @@ static void lay_out(krylov *k) {
   for (int i = 0; i < vectors[k->method]; i++) k->v[i] = take(k, longest, value);
   k->restart = k->params->restart < n ? k->params->restart : n;
   if (k->method == METHOD_GMRES) {
-    k->basis = take(k, (k->restart + 1) * value, n);
+    k->basis = take(k, n, (k->restart + 1) * value);
     k->small = take(k, (k->restart + 1) * (k->restart + 4), sizeof(double));
   } else {
     k->small = take(k, 1, sizeof(double));
