@@ -20,7 +20,8 @@ static const derivative_row rows[] = {
     {"g (double[3,3] a, double[3,2] b) => (y) { y = linalg.solve_triangular (a, b) }", 2},
     {"g (double[2,3,3] a, double[2,3,1] b) => (y) { y = linalg.solve_triangular <upper = 1> (a, b) }", 2},
     {"g (double[3,3] a, double[3] b) => (y) { y = linalg.solve_triangular <trans = 1> (a, b) }", 2},
-    {"g (double[3,3] a, double[3,2] b) => (y) { y = linalg.solve_triangular <upper = 1, trans = 1, unit_diagonal = 1> (a, "
+    {"g (double[3,3] a, double[3,2] b) => (y) { y = linalg.solve_triangular <upper = 1, trans = 1, unit_diagonal = 1> "
+     "(a, "
      "b) }",
      2},
     {"g (double[2,3,3] a, double[2,3,2] b) => (y) { y = linalg.lu_solve (a, b) }", 1},
@@ -61,7 +62,8 @@ static rlx_tensor *matrix(int rank, const int64_t *dims, const double *values) {
 }
 
 /* The op fails on A (n × n, twice: the second one counts) and B with a line that contains `reason`. */
-static void refuse(const char *op, int rank, const int64_t *dims, const double *a, const double *b, const char *reason) {
+static void refuse(const char *op, int rank, const int64_t *dims, const double *a, const double *b,
+                   const char *reason) {
   rlx_tensor *in[2] = {matrix(rank, dims, a), b ? matrix(rank, dims, b) : NULL}, *out[3] = {NULL};
   int outputs = strcmp(op, "linalg.svd") == 0 ? 3 : strcmp(op, "linalg.eigh") == 0 ? 2 : 1;
   rlx_status status = rlx_call(NULL, op, NULL, 0, in, b ? 2 : 1, out, outputs);
@@ -86,7 +88,7 @@ static void test_refused(void **state) {
                                        "linalg.slogdet",  "linalg.eigh", "linalg.expm"};
   for (size_t i = 0; i < sizeof square / sizeof *square; i++)
     refuse(square[i], 2, flat, six, NULL, "a matrix of 2 x 3 is not square");
-  static const char *const all[] = {"linalg.cholesky", "linalg.inv", "linalg.det",  "linalg.qr",
+  static const char *const all[] = {"linalg.cholesky", "linalg.inv",  "linalg.det",  "linalg.qr",
                                     "linalg.svd",      "linalg.pinv", "linalg.eigh", "linalg.expm"};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     refuse(all[i], 3, batch, nan_at_5, NULL, "matrix 1 has an element (number 1) that is not finite");
@@ -111,7 +113,8 @@ static void check_orthogonal(const rlx_tensor *t) {
 static void check_full(int64_t m, int64_t n, bool deficient) {
   double a[64];
   random_state r = {9};
-  for (int64_t i = 0; i < m * n; i++) a[i] = deficient ? (double)(i / n + 1) * (double)(i % n) : (double)random_float(&r);
+  for (int64_t i = 0; i < m * n; i++)
+    a[i] = deficient ? (double)(i / n + 1) * (double)(i % n) : (double)random_float(&r);
   rlx_tensor *x = matrix(2, (const int64_t[]){m, n}, a), *svd[3] = {NULL}, *qr[2] = {NULL};
   const rlx_attr full = RLX_ATTR_I("full_matrices", 1), complete = RLX_ATTR_I("complete", 1);
   assert_int_equal(rlx_call(NULL, "linalg.svd", &full, 1, &x, 1, svd, 3), RLX_OK);

@@ -1,6 +1,6 @@
 /* derivative.c — derivatives of linalg, as graphs of ONNX's ops and its own. X̄ is the gradient of X. Sources: Giles,
- * "Collected matrix derivative results" (2008); Murray, "Differentiation of the Cholesky decomposition" (2016); Golub and
- * Pereyra (1973) for pinv; Walter and Lehmann (2010) for qr; Higham, "Functions of matrices" (2008) for expm. */
+ * "Collected matrix derivative results" (2008); Murray, "Differentiation of the Cholesky decomposition" (2016); Golub
+ * and Pereyra (1973) for pinv; Walter and Lehmann (2010) for qr; Higham, "Functions of matrices" (2008) for expm. */
 #include <math.h>
 #include <string.h>
 
@@ -59,7 +59,8 @@ static rlx_value *triangle(rlx_graph *g, rlx_value *x, bool upper, int64_t k) {
   rlx_status status = rlx_tensor_create(RLX_INT64, 0, NULL, &t);
   return rlx_graph_op(g, "onnx.Trilu", &which, 1, (rlx_value *[]){x, made(g, status, t, &k)}, 2);
 }
-/* The lower triangle with half the diagonal: what is left of a symmetric sum when it is spread over the entries read. */
+/* The lower triangle with half the diagonal: what is left of a symmetric sum when it is spread over the entries read.
+ */
 static rlx_value *lower_half(rlx_graph *g, rlx_value *x) {
   return mul(g, add(g, triangle(g, x, false, 0), triangle(g, x, false, -1)), number(g, 0.5F, x));
 }
@@ -365,7 +366,8 @@ rlx_status pinv_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *grads, rl
 /* X = A⁺ B; the singular values' own gradient is that of svd. */
 rlx_status lstsq_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *grads, rlx_value **d) {
   if (rlx_node_output_count(n) > 2 && grads[2])
-    return rlx_graph_fail(g, RLX_UNSUPPORTED, "no gradient flows through the singular values of lstsq: take those of svd");
+    return rlx_graph_fail(g, RLX_UNSUPPORTED,
+                          "no gradient flows through the singular values of lstsq: take those of svd");
   if (!grads[0]) return RLX_OK;
   const rlx_attr rtol = RLX_ATTR_F("rtol", params(n)->rtol);
   rlx_value *a = in(n, 0), *p = rlx_graph_op(g, "linalg.pinv", &rtol, 1, &a, 1);

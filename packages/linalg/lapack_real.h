@@ -30,8 +30,8 @@ static linalg_fault NAME(solve_triangular)(const matrix_call *c) {
   lapack_int n = (lapack_int)c->n, k = (lapack_int)c->k;
   REAL *x = c->work;
   NAME(turn)(c->b, c->n, c->k, x);
-  lapack_int info = LAPACK(trtrs)(LAPACK_COL_MAJOR, p->upper ? 'L' : 'U', p->trans ? 'N' : 'T', p->unit_diagonal ? 'U' : 'N',
-                                  n, k, c->a, lead(n), x, lead(n));
+  lapack_int info = LAPACK(trtrs)(LAPACK_COL_MAJOR, p->upper ? 'L' : 'U', p->trans ? 'N' : 'T',
+                                  p->unit_diagonal ? 'U' : 'N', n, k, c->a, lead(n), x, lead(n));
   NAME(turn)(x, c->k, c->n, c->out[0]);
   return info > 0 ? (linalg_fault){LINALG_SINGULAR, info - 1} : fine;
 }
@@ -98,13 +98,15 @@ static linalg_fault NAME(logdet)(const matrix_call *c) {
 }
 
 static linalg_fault NAME(qr)(const matrix_call *c) {
-  int64_t m = c->m, n = c->n, least = m < n ? m : n, columns = c->params->full ? m : least, wide = columns > n ? columns : n;
+  int64_t m = c->m, n = c->n, least = m < n ? m : n, columns = c->params->full ? m : least,
+          wide = columns > n ? columns : n;
   REAL *a = c->work, *tau = a + m * wide, *work = tau + least, *q = c->out[0], *r = c->out[1];
   lapack_int room = BLOCK_COLUMNS * lead(wide);
   NAME(turn)(c->a, m, n, a);
   (void)LAPACK(geqrf)(LAPACK_COL_MAJOR, (lapack_int)m, (lapack_int)n, a, lead(m), tau, work, room);
   for (int64_t i = 0; i < columns * n; i++) r[i] = i / n <= i % n ? a[i % n * m + i / n] : 0;
-  (void)LAPACK(orgqr)(LAPACK_COL_MAJOR, (lapack_int)m, (lapack_int)columns, (lapack_int)least, a, lead(m), tau, work, room);
+  (void)LAPACK(orgqr)(LAPACK_COL_MAJOR, (lapack_int)m, (lapack_int)columns, (lapack_int)least, a, lead(m), tau, work,
+                      room);
   NAME(turn)(a, columns, m, q);
   return fine;
 }
@@ -137,8 +139,8 @@ static linalg_fault NAME(eigh)(const matrix_call *c) {
   lapack_int *whole = (lapack_int *)(room + eigh_room(n));
   if (n == 0) return fine;
   memcpy(a, c->a, (size_t)(n * n) * sizeof *a);
-  lapack_int info = LAPACK(syevd)(LAPACK_COL_MAJOR, 'V', c->params->upper ? 'L' : 'U', (lapack_int)n, a, lead(n), w, room,
-                                  (lapack_int)eigh_room(n), whole, (lapack_int)(5 * n + 3));
+  lapack_int info = LAPACK(syevd)(LAPACK_COL_MAJOR, 'V', c->params->upper ? 'L' : 'U', (lapack_int)n, a, lead(n), w,
+                                  room, (lapack_int)eigh_room(n), whole, (lapack_int)(5 * n + 3));
   if (info > 0) return (linalg_fault){LINALG_NO_CONVERGENCE, 0};
   NAME(turn)(a, n, n, v);
   NAME(fix_signs)(v, n, n, NULL, 0, n);
@@ -171,53 +173,85 @@ static void NAME(multiply)(const REAL *restrict a, const REAL *restrict b, int64
   }
 }
 
-/* Scaling, Padé's approximant of degree 13, squaring (Higham 2005). */
-static linalg_fault NAME(expm)(const matrix_call *c) {
-  static const double pade[] = {64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0,
-                                129060195264000.0,   10559470521600.0,    670442572800.0,     33522128640.0,
-                                1323241920.0,        40840800.0,          960960.0,           16380.0,
-                                182.0,               1.0};
-  int64_t n = c->n, count = n * n;
-  const REAL *given = c->a;
-  REAL *a = c->work, *a2 = a + count, *a4 = a2 + count, *a6 = a4 + count, *u = a6 + count, *v = u + count, *x = c->out[0];
-  lapack_int *pivots = (lapack_int *)(v + count);
+/* How often to halve A until Padé's approximant of degree 13 is exact to rounding (Higham 2005). */
+static int NAME(halvings)(const matrix_call *c) {
+  const REAL *a = c->a;
+  const double bound = 5.371920351148152;
   double norm = 0;
-  for (int64_t j = 0; j < n; j++) {
+  for (int64_t j = 0; j < c->n; j++) {
     double sum = 0;
-    for (int64_t i = 0; i < n; i++) sum += fabs((double)given[i * n + j]);
+    for (int64_t i = 0; i < c->n; i++) sum += fabs((double)a[i * c->n + j]);
     norm = sum > norm ? sum : norm;
   }
-  int squarings = norm > 5.371920351148152 ? (int)ceil(log2(norm / 5.371920351148152)) : 0;
-  for (int64_t i = 0; i < count; i++) a[i] = (REAL)ldexp((double)given[i], -squarings);
-  NAME(multiply)(a, a, n, a2);
-  NAME(multiply)(a2, a2, n, a4);
-  NAME(multiply)(a4, a2, n, a6);
-  for (int64_t i = 0; i < count; i++) v[i] = (REAL)(pade[13] * (double)a6[i] + pade[11] * (double)a4[i] + pade[9] * (double)a2[i]);
-  NAME(multiply)(a6, v, n, x);
+  return norm > bound ? (int)ceil(log2(norm / bound)) : 0;
+}
+
+/* The powers of A that Padé's polynomials are made of. */
+typedef struct NAME(powers) {
+  int64_t n;
+  REAL *a, *a2, *a4, *a6, *room;
+} NAME(powers);
+
+/* y = A6 (c6 A6 + c5 A4 + c4 A2) + c3 A6 + c2 A4 + c1 A2 + c0 I, c counted in steps of two from `c`. */
+static void NAME(polynomial)(const NAME(powers) * p, const double *c, REAL *y) {
+  int64_t count = p->n * p->n;
   for (int64_t i = 0; i < count; i++)
-    x[i] += (REAL)(pade[7] * (double)a6[i] + pade[5] * (double)a4[i] + pade[3] * (double)a2[i] + (i % (n + 1) ? 0 : pade[1]));
-  NAME(multiply)(a, x, n, u);
-  for (int64_t i = 0; i < count; i++) x[i] = (REAL)(pade[12] * (double)a6[i] + pade[10] * (double)a4[i] + pade[8] * (double)a2[i]);
-  NAME(multiply)(a6, x, n, v);
-  for (int64_t i = 0; i < count; i++)
-    v[i] += (REAL)(pade[6] * (double)a6[i] + pade[4] * (double)a4[i] + pade[2] * (double)a2[i] + (i % (n + 1) ? 0 : pade[0]));
-  /* (V - U) X = V + U */
+    p->room[i] = (REAL)(c[12] * (double)p->a6[i] + c[10] * (double)p->a4[i] + c[8] * (double)p->a2[i]);
+  NAME(multiply)(p->a6, p->room, p->n, y);
   for (int64_t i = 0; i < count; i++) {
-    a[i] = v[i] - u[i];
-    a2[i] = v[i] + u[i];
+    double one = i % (p->n + 1) == 0 ? c[0] : 0;
+    y[i] += (REAL)(c[6] * (double)p->a6[i] + c[4] * (double)p->a4[i] + c[2] * (double)p->a2[i] + one);
   }
+}
+
+/* (V - U) X = V + U, into `sum`; U = A times the odd polynomial, V is the even one. */
+static linalg_fault NAME(quotient)(int64_t n, REAL *difference, REAL *sum, REAL *room, lapack_int *pivots) {
   lapack_int size = (lapack_int)n;
-  lapack_int info = LAPACK(getrf)(LAPACK_COL_MAJOR, size, size, a, lead(n), pivots);
+  lapack_int info = LAPACK(getrf)(LAPACK_COL_MAJOR, size, size, difference, lead(n), pivots);
   if (info > 0) return (linalg_fault){LINALG_SINGULAR, info - 1};
-  NAME(turn)(a2, n, n, x);
-  (void)LAPACK(getrs)(LAPACK_COL_MAJOR, 'T', size, size, a, lead(n), pivots, x, lead(n));
-  NAME(turn)(x, n, n, a2);
-  for (int s = 0; s < squarings; s++) {
-    NAME(multiply)(a2, a2, n, a4);
-    REAL *swap = a2;
-    a2 = a4;
-    a4 = swap;
-  }
-  memcpy(x, a2, (size_t)count * sizeof *x);
+  NAME(turn)(sum, n, n, room);
+  (void)LAPACK(getrs)(LAPACK_COL_MAJOR, 'T', size, size, difference, lead(n), pivots, room, lead(n));
+  NAME(turn)(room, n, n, sum);
   return fine;
+}
+
+static linalg_fault NAME(expm)(const matrix_call *c) {
+  static const double pade[] = {64764752532480000.0,
+                                32382376266240000.0,
+                                7771770303897600.0,
+                                1187353796428800.0,
+                                129060195264000.0,
+                                10559470521600.0,
+                                670442572800.0,
+                                33522128640.0,
+                                1323241920.0,
+                                40840800.0,
+                                960960.0,
+                                16380.0,
+                                182.0,
+                                1.0};
+  int64_t n = c->n, count = n * n;
+  int halvings = NAME(halvings)(c);
+  REAL *work = c->work, *x = c->out[0], *u = work + 4 * count, *v = work + 5 * count;
+  const NAME(powers) p = {n, work, work + count, work + 2 * count, work + 3 * count, x};
+  for (int64_t i = 0; i < count; i++) p.a[i] = (REAL)ldexp((double)((const REAL *)c->a)[i], -halvings);
+  NAME(multiply)(p.a, p.a, n, p.a2);
+  NAME(multiply)(p.a2, p.a2, n, p.a4);
+  NAME(multiply)(p.a4, p.a2, n, p.a6);
+  NAME(polynomial)(&p, pade + 1, v);
+  NAME(multiply)(p.a, v, n, u);
+  NAME(polynomial)(&p, pade, v);
+  for (int64_t i = 0; i < count; i++) {
+    p.a[i] = v[i] - u[i];
+    v[i] += u[i];
+  }
+  linalg_fault f = NAME(quotient)(n, p.a, v, x, (lapack_int *)(v + count));
+  for (int s = 0; s < halvings; s++) {
+    NAME(multiply)(v, v, n, u);
+    REAL *swap = v;
+    v = u;
+    u = swap;
+  }
+  memcpy(x, v, (size_t)count * sizeof *x);
+  return f;
 }

@@ -68,7 +68,8 @@ extern const linalg_kernel cholesky_lapack, solve_triangular_lapack, lu_solve_la
 
 /* ---- derivatives ------------------------------------------------------------------------------------------------ */
 
-typedef rlx_status linalg_vjp_fn(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads, rlx_value **input_grads);
+typedef rlx_status linalg_vjp_fn(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads,
+                                 rlx_value **input_grads);
 typedef rlx_status linalg_jvp_fn(rlx_graph *g, const rlx_node *n, rlx_value *const *tangents, rlx_value **out);
 linalg_vjp_fn cholesky_vjp, solve_triangular_vjp, lu_solve_vjp, inv_vjp, det_vjp, logdet_vjp, slogdet_vjp, qr_vjp,
     svd_vjp, eigh_vjp, pinv_vjp, lstsq_vjp, expm_vjp;

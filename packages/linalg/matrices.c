@@ -57,7 +57,8 @@ static const char *resolve_b(const linalg_op *op, const rlx_type *a, const rlx_t
   return NULL;
 }
 
-static const char *resolve(const linalg_op *op, const linalg_params *p, const rlx_type *a, const rlx_type *b, batch *t) {
+static const char *resolve(const linalg_op *op, const linalg_params *p, const rlx_type *a, const rlx_type *b,
+                           batch *t) {
   *t = (batch){.rank = a->rank - 2, .count = 1, .one = {.params = p, .k = 1}};
   t->one.epsilon = a->dtype == RLX_FLOAT ? 0x1p-23 : 0x1p-52;
   if (a->rank < 2) return rlx_reason("a matrix of rank %d", a->rank);

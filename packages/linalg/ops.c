@@ -53,12 +53,14 @@
 #define Y_PORT PORTS(REAL_PORT("y"))
 
 OP(cholesky, true, NULL, OUT("nn"), A_PORT, Y_PORT, ATTRS(FLAG("upper", upper), ),
-   "The Cholesky factor of symmetric positive definite matrices: lower, a = l lᵀ, or upper, a = uᵀ u. Only that triangle "
+   "The Cholesky factor of symmetric positive definite matrices: lower, a = l lᵀ, or upper, a = uᵀ u. Only that "
+   "triangle "
    "is read; the gradient of the other is zero.",
    SAMPLES("float[0,0]", "double[2,0,0] {upper = 1}"), cholesky_jvp)
 OP(solve_triangular, true, "nk", OUT("nk"), AB_PORTS, Y_PORT,
    ATTRS(FLAG("upper", upper), FLAG("trans", trans), FLAG("unit_diagonal", unit_diagonal), ),
-   "Solves a x = b, or aᵀ x = b with trans, for triangular a, of which only the triangle is read. b is [..., n, k] or [..., "
+   "Solves a x = b, or aᵀ x = b with trans, for triangular a, of which only the triangle is read. b is [..., n, k] or "
+   "[..., "
    "n].",
    SAMPLES("float[3,3], float[3,2]", "double[2,4,4], double[2,4] {upper = 1, trans = 1}",
            "float[2,2], float[2,1] {unit_diagonal = 1}"),
@@ -71,22 +73,25 @@ OP(inv, true, NULL, OUT("nn"), A_PORT, Y_PORT, NULL, "Inverses.", SAMPLES("float
 OP(det, true, NULL, OUT(""), A_PORT, Y_PORT, NULL, "Determinants. The gradient needs a regular matrix.",
    SAMPLES("float[3,3]", "double[2,3,2,2]", "float[0,0]"), det_jvp)
 OP(logdet, true, NULL, OUT(""), A_PORT, Y_PORT, NULL,
-   "Logarithms of determinants: NaN for a negative one, -inf for a singular matrix.", SAMPLES("float[3,3]", "double[4,2,2]"),
-   logdet_jvp)
+   "Logarithms of determinants: NaN for a negative one, -inf for a singular matrix.",
+   SAMPLES("float[3,3]", "double[4,2,2]"), logdet_jvp)
 OP(slogdet, true, NULL, OUT("", ""), A_PORT, PORTS(REAL_PORT("sign"), REAL_PORT("logabsdet")), NULL,
    "Sign and logarithm of the absolute value of determinants: 0 and -inf for a singular matrix.",
    SAMPLES("float[3,3]", "double[4,2,2]"), slogdet_jvp)
 OP(qr, false, NULL, OUT("mq", "qn"), A_PORT, PORTS(REAL_PORT("q"), REAL_PORT("r")), ATTRS(FLAG("complete", full), ),
-   "a = q r by Householder's reflections, r upper triangular, its diagonal of either sign. q has min(m, n) columns, or m "
+   "a = q r by Householder's reflections, r upper triangular, its diagonal of either sign. q has min(m, n) columns, or "
+   "m "
    "with complete = 1.",
    SAMPLES("float[4,3]", "double[2,3,4]", "float[4,2] {complete = 1}", "float[0,3]"), NULL)
 OP(svd, false, NULL, OUT("mu", "r", "vn"), A_PORT, PORTS(REAL_PORT("u"), REAL_PORT("s"), REAL_PORT("vh")),
    ATTRS(FLAG("full_matrices", full), ),
-   "a = u diag(s) vh, s descending. The element of largest magnitude of each column of u is positive. With full_matrices = "
+   "a = u diag(s) vh, s descending. The element of largest magnitude of each column of u is positive. With "
+   "full_matrices = "
    "1 u and vh are square; the columns beyond min(m, n) are any orthonormal ones.",
    SAMPLES("float[4,3]", "double[2,3,5]", "float[0,3]"), NULL)
 OP(eigh, true, NULL, OUT("n", "nn"), A_PORT, PORTS(REAL_PORT("w"), REAL_PORT("v")), ATTRS(FLAG("upper", upper), ),
-   "Eigenvalues, ascending, and eigenvectors, as columns, of symmetric matrices, of which only the lower (upper) triangle "
+   "Eigenvalues, ascending, and eigenvectors, as columns, of symmetric matrices, of which only the lower (upper) "
+   "triangle "
    "is read; the gradient of the other is zero. The element of largest magnitude of each vector is positive.",
    SAMPLES("float[3,3]", "double[2,4,4] {upper = 1}", "float[0,0]"), eigh_jvp)
 OP(pinv, false, NULL, OUT("nm"), A_PORT, Y_PORT,
@@ -99,8 +104,8 @@ OP(lstsq, false, "mk", OUT("nk", "", "r"), AB_PORTS,
    ATTRS({.name = "rtol", .kind = RLX_ATTR_FLOAT, .offset = offsetof(linalg_params, rtol), .default_float = -1}, ),
    "The x of least norm that minimises |a x - b|, by svd with the cut-off of pinv; the rank; the singular values.",
    SAMPLES("float[4,3], float[4,2]", "double[2,3,5], double[2,3]"), NULL)
-OP(expm, true, NULL, OUT("nn"), A_PORT, Y_PORT, NULL, "Exponentials of matrices.", SAMPLES("float[3,3]", "double[2,4,4]"),
-   expm_jvp)
+OP(expm, true, NULL, OUT("nn"), A_PORT, Y_PORT, NULL, "Exponentials of matrices.",
+   SAMPLES("float[3,3]", "double[2,4,4]"), expm_jvp)
 
 static rlx_status register_all(rlx_registry *r) {
 #define EACH(X)                                                                                                        \

@@ -163,7 +163,8 @@ static void reflect(const double *v, int64_t rows, double tau, double *x, int64_
 /* A = Q R by Householder's reflections, with LAPACK's choice of signs; q is m × columns. */
 static linalg_fault householder(const double *a, int64_t m, int64_t n, int64_t columns, double *q, double *r) {
   int64_t steps = m < n ? m : n;
-  double *full = malloc(bytes(m * n + 1)), *vs = calloc((size_t)(steps * m + 1), sizeof *vs), *tau = malloc(bytes(steps + 1));
+  double *full = malloc(bytes(m * n + 1)), *vs = calloc((size_t)(steps * m + 1), sizeof *vs),
+         *tau = malloc(bytes(steps + 1));
   linalg_fault f = full && vs && tau ? fine : no_memory();
   if (f.code == LINALG_FINE) memcpy(full, a, bytes(m * n));
   for (int64_t k = 0; f.code == LINALG_FINE && k < steps; k++) {

@@ -33,7 +33,8 @@ static void rotation(double app, double aqq, double apq, double *cosine, double 
 
 /* ---- eigh ------------------------------------------------------------------------------------------------------- */
 
-/* One pass over all pairs of the symmetric matrix a whose element is larger than `small`; v collects the rotations. True if nothing was left to do. */
+/* One pass over all pairs of the symmetric matrix a whose element is larger than `small`; v collects the rotations.
+ * True if nothing was left to do. */
 static bool eigh_sweep(double *a, double *v, int64_t n, double small) {
   bool done = true;
   for (int64_t p = 0; p < n; p++) {
@@ -86,7 +87,8 @@ linalg_fault eigh_reference(const matrix_call *c) {
 
 /* ---- svd -------------------------------------------------------------------------------------------------------- */
 
-/* Makes the columns of u [m, n] orthogonal (Hestenes), but for products up to `small`; v [n, n] collects the rotations. */
+/* Makes the columns of u [m, n] orthogonal (Hestenes), but for products up to `small`; v [n, n] collects the rotations.
+ */
 static bool svd_sweep(double *u, double *v, int64_t m, int64_t n, double small) {
   bool done = true;
   for (int64_t p = 0; p < n; p++) {
@@ -211,6 +213,4 @@ static linalg_fault by_svd(const matrix_call *c, const double *b, int64_t k, dou
 }
 
 linalg_fault pinv_reference(const matrix_call *c) { return by_svd(c, NULL, c->m, c->out[0], NULL, NULL); }
-linalg_fault lstsq_reference(const matrix_call *c) {
-  return by_svd(c, c->b, c->k, c->out[0], c->out[1], c->out[2]);
-}
+linalg_fault lstsq_reference(const matrix_call *c) { return by_svd(c, c->b, c->k, c->out[0], c->out[1], c->out[2]); }

@@ -7,10 +7,9 @@ source "$SRC/tests/cmd/_check.sh"
 (unset RLX_PACKAGE_PATH; expect 0 '2 passed, 0 failed, 0 skipped' "$RLX" test "$SRC/tests/packages/vision")
 
 # By domain: one model of each.
-models=("$SRC/tests/packages/fft/spectral_layer/model.onnx" "$SRC/tests/packages/linalg/gaussian_process/model.onnx")
-for model in "${models[@]}"; do
-    (unset RLX_PACKAGE_PATH; expect 1 'no such op' "$RLX" run "$model")
-    RLX_PACKAGE_PATH=$BUILD/packages expect 0 'output ' "$RLX" run "$model"
+for model in "$SRC/tests/packages/fft/spectral_layer" "$SRC/tests/packages/linalg/gaussian_process"; do
+    (unset RLX_PACKAGE_PATH; expect 1 'no such op' "$RLX" run "$model/model.onnx")
+    RLX_PACKAGE_PATH=$BUILD/packages expect 0 '1 passed, 0 failed, 0 skipped' "$RLX" test "$model"
 done
 export RLX_PACKAGE_PATH=$BUILD/packages
 
