@@ -13,7 +13,7 @@ else()
 endif()
 
 set(rlx_globs)
-foreach(folder IN ITEMS base ir ops grad onnx pass plan backend backend/cpu backend/cpu/kernels runtime)
+foreach(folder IN ITEMS base ir ops grad onnx pass plan backend backend/cpu backend/cpu/kernels runtime check)
   list(APPEND rlx_globs src/${folder}/*.c)
 endforeach()
 if(dnnl_FOUND)
