@@ -3,6 +3,9 @@
 set -euo pipefail
 source "$SRC/tests/cmd/_check.sh"
 
+# Part of the library.
+(unset RLX_PACKAGE_PATH; expect 0 '2 passed, 0 failed, 0 skipped' "$RLX" test "$SRC/tests/packages/vision")
+
 # By domain: one model of each.
 models=("$SRC/tests/packages/fft/spectral_layer/model.onnx")
 for model in "${models[@]}"; do
