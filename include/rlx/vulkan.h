@@ -66,8 +66,8 @@ typedef struct rlx_vulkan_device {
 /* Makes it one of rlx's devices and returns its index: "vulkan:index" names it in session options. The same VkDevice
  * keeps its index. */
 RLX_API RLX_MUST_USE rlx_status rlx_vulkan_add_device(const rlx_vulkan_device *device, int *index);
-/* What rlx_tensor_native takes is a VkBuffer with the usages storage, transfer source and destination, and shader device
- * address. What rlx_submit waits for and signals are timeline VkSemaphores. */
+/* What rlx_tensor_native takes is a VkBuffer with the usages storage, transfer source and destination, and shader
+ * device address. What rlx_submit waits for and signals are timeline VkSemaphores. */
 
 RLX_API RLX_MUST_USE rlx_status rlx_register_vulkan_kernel(rlx_registry *registry, const rlx_vulkan_kernel *k,
                                                            uint32_t flags, rlx_handle *handle);

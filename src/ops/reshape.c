@@ -21,7 +21,7 @@ static const rlx_port reshape_outputs[] = {{.name = "reshaped", .variable = "T"}
 typedef struct reshape_sizes {
   int64_t in, out; /* products; RLX_UNKNOWN if one is unknown */
   int rest;        /* the dim written as -1, or -1 */
-  bool empty;      /* a dim that is carried over is 0 */
+  bool empty;      /* a dim that is carried over is, or may be, 0 */
 } reshape_sizes;
 
 /* Fills dims from the asked shape; entries that cannot be known stay RLX_UNKNOWN. */
@@ -48,7 +48,7 @@ static rlx_status reshape_walk(rlx_infer *ctx, const rlx_type *x, const int_list
     } else {
       dims[d] = x->dims[d];
       carried |= 1u << d;
-      s->empty |= x->dims[d] == 0;
+      s->empty |= x->dims[d] <= 0;
     }
   }
   if (x->rank == RLX_UNKNOWN) s->in = RLX_UNKNOWN;

@@ -412,12 +412,12 @@ static rlx_status prepare_all(binder *b) {
 
 /* ---- the stage ---------------------------------------------------------------------------- */
 
-#define MOVE_LIST(b, list, to, to_count)                                                                 \
-  do {                                                                                                   \
-    (b)->s->to = arena_copy(&(b)->s->memory, (b)->list.data, (b)->list.count * sizeof *(b)->list.data);  \
-    if (!(b)->s->to) return status_no_memory((b)->list.count * sizeof *(b)->list.data);                  \
-    (b)->s->to_count = (int)(b)->list.count;                                                             \
-    (b)->list.count = 0;                                                                                 \
+#define MOVE_LIST(b, list, to, to_count)                                                                               \
+  do {                                                                                                                 \
+    (b)->s->to = arena_copy(&(b)->s->memory, (b)->list.data, (b)->list.count * sizeof *(b)->list.data);                \
+    if (!(b)->s->to) return status_no_memory((b)->list.count * sizeof *(b)->list.data);                                \
+    (b)->s->to_count = (int)(b)->list.count;                                                                           \
+    (b)->list.count = 0;                                                                                               \
   } while (0)
 
 static rlx_status make_key(binder *b) {
@@ -517,8 +517,8 @@ static void log_plan(const stage *s) {
       if (p->kind == PLACE_EXTERNAL) text_printf(&line, " slot %u", p->slot);
       if (p->kind == PLACE_NONE) text_add(&line, " none");
     }
-    log_line(RLX_LOG_DEBUG, "plan: %d %s%s '%s'%s%s", t, st->device ? "device " : "", st->from->node->op_name, st->from->node->name,
-             line.data ? line.data : "", st->workspace_bytes ? " and workspace" : "");
+    log_line(RLX_LOG_DEBUG, "plan: %d %s%s '%s'%s%s", t, st->device ? "device " : "", st->from->node->op_name,
+             st->from->node->name, line.data ? line.data : "", st->workspace_bytes ? " and workspace" : "");
     text_finish(&line);
   }
 }

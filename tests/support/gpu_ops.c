@@ -98,7 +98,8 @@ static rlx_status vulkan_turn(rlx_vulkan_dispatch *d) {
 static rlx_status vulkan_mix(rlx_vulkan_dispatch *d) {
   const rlx_vulkan_operand *a = &d->inputs[0], *b = &d->inputs[1], *y = &d->outputs[0];
   uint64_t half = y->bytes / 2;
-  const uint64_t first[1][3] = {{b->offset + half, y->offset, half}}, second[1][3] = {{a->offset, y->offset + half, half}};
+  const uint64_t first[1][3] = {{b->offset + half, y->offset, half}},
+                 second[1][3] = {{a->offset, y->offset + half, half}};
   find_copy(d)(d->command_buffer, b->buffer, y->buffer, 1, first);
   find_copy(d)(d->command_buffer, a->buffer, y->buffer, 1, second);
   return RLX_OK;
@@ -119,8 +120,14 @@ static rlx_status vulkan_rude(rlx_vulkan_dispatch *d) {
 
 /* ---- records ------------------------------------------------------------------------------ */
 
-#define ONE .inputs = (const rlx_port[]) {{"X", "T", RLX_SET(RLX_FLOAT), 0, 0}, {0}}
-#define TWO .inputs = (const rlx_port[]) {{"A", "T", RLX_SET(RLX_FLOAT), 0, 0}, {"B", "T", 0, 0, 0}, {0}}
+#define ONE                                                                                                            \
+  .inputs = (const rlx_port[]) {                                                                                       \
+    {"X", "T", RLX_SET(RLX_FLOAT), 0, 0}, { 0 }                                                                        \
+  }
+#define TWO                                                                                                            \
+  .inputs = (const rlx_port[]) {                                                                                       \
+    {"A", "T", RLX_SET(RLX_FLOAT), 0, 0}, {"B", "T", 0, 0, 0}, { 0 }                                                   \
+  }
 #define OP(op, ports, fn) .struct_size = sizeof(rlx_op), .name = "test." op, ports, .outputs = out, .eval = fn
 static const rlx_port out[] = {{"Y", "T", 0, 0, 0}, {0}};
 static const rlx_op ops[] = {

@@ -51,6 +51,18 @@ static rlx_tensor *read_tensor(const row *r, const char *type, const char *conte
   return t;
 }
 
+static rlx_type read_type(const row *r, const char *type) {
+  char source[200];
+  rlx_graph *g = NULL;
+  int size = snprintf(source, sizeof source, "d (%s v) => () { }", type);
+  if (graph_parse(source, (size_t)size, "type", NULL, NULL, &g) != RLX_OK)
+    fail_msg("%s:%d: %s", r->file, r->line, rlx_error_message());
+  rlx_type known = g->inputs.data[0]->type;
+  if (!strchr(type, '[')) known.rank = 0;
+  rlx_graph_destroy(g);
+  return known;
+}
+
 /* "a float[2] {1, 2}" */
 static void read_value(const row *r, char *line, row_value *out) {
   char *contents = strchr(line, '{');
@@ -59,7 +71,15 @@ static void read_value(const row *r, char *line, row_value *out) {
   if (contents && contents > line) contents[-1] = 0;
   if (sscanf(line, "%31s %159[^\n]%n", out->name, out->type, &end) != 2 || line[end])
     fail_msg("%s:%d: \"%s\" is no value", r->file, r->line, line);
+  out->known = read_type(r, out->type);
   if (contents) out->tensor = read_tensor(r, out->type, contents);
+}
+
+static void read_input(const row *r, char *line, row_value *out) {
+  read_value(r, line, out);
+  if (out->tensor) return;
+  if (rlx_tensor_create(out->known.dtype, out->known.rank, out->known.dims, &out->tensor) != RLX_OK)
+    fail_msg("%s:%d: %s", r->file, r->line, rlx_error_message());
 }
 
 static void read_head(row *r, const char *line) {
@@ -95,7 +115,7 @@ static void add_line(row *r, char *line) {
   else if (line[0] == '=' && r->output_count < ROW_MOST)
     read_value(r, line + 2, &r->outputs[r->output_count++]);
   else if (r->input_count < ROW_MOST)
-    read_value(r, line, &r->inputs[r->input_count++]);
+    read_input(r, line, &r->inputs[r->input_count++]);
   else
     fail_msg("%s:%d: too many values", r->file, r->line);
 }

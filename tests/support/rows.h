@@ -4,7 +4,7 @@
  *   row 23 1e-4 1e-5 dynamic      the opset; how far floats may be off, relative and absolute (left out: a table by
  *                                 dtype); dynamic: dims of outputs are known only after running
  *     y0, y1 = TopK (a, b)        nodes, in ONNX's textual syntax, after two spaces
- *   a float[3] {1, 2, 3}          inputs, in the order of their first use
+ *   a float[3] {1, 2, 3}          inputs, in the order of their first use; without contents zeros
  *   = y0 float[2] {3, 2}          what must come out; without contents only the type is compared
  *   ! division by zero            instead: it must fail with an error that has this in it */
 #ifndef SUPPORT_ROWS_H
@@ -17,7 +17,8 @@ enum { ROW_MOST = 26 };
 typedef struct row_value {
   char name[32];
   char type[160];     /* "float[2,3]" */
-  rlx_tensor *tensor; /* NULL: only the type is known */
+  rlx_type known;     /* the same */
+  rlx_tensor *tensor; /* of an output NULL: only the type is known; an input without contents is zero */
 } row_value;
 
 typedef struct row {

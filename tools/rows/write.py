@@ -10,7 +10,8 @@ import sys
 
 from row import ROOT
 
-MODULES = ["elementwise", "cast", "reduce", "shape", "gather", "linear", "window", "normal", "recurrent", "resize", "misc"]
+MODULES = ["elementwise", "cast", "reduce", "shape", "gather", "linear", "window", "normal", "recurrent", "resize", "misc",
+           "shapes"]
 
 
 def main():

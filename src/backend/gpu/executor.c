@@ -40,8 +40,8 @@ rlx_status gpu_frame_create(const stage *st, gpu_frame **out) {
   f->spans = mem_array(operands, sizeof *f->spans);
   f->operands = mem_array(operands, sizeof *f->operands);
   f->first_arguments = mem_array((size_t)st->step_count, sizeof *f->first_arguments);
-  if (!f->lists || !f->recorded || !f->tickets || !f->places || !f->homes || !f->bound || !f->hidden || !f->moved || !f->spans ||
-      !f->operands || !f->first_arguments) {
+  if (!f->lists || !f->recorded || !f->tickets || !f->places || !f->homes || !f->bound || !f->hidden || !f->moved ||
+      !f->spans || !f->operands || !f->first_arguments) {
     gpu_frame_destroy(f);
     return status_no_memory(operands * sizeof *f->operands);
   }
@@ -218,7 +218,8 @@ static rlx_status record_step(gpu_frame *f, gpu_list *list, int t) {
   } else {
     gpu_operands operands;
     gpu_frame_operands(f, t, &operands);
-    gpu_raw raw = {st->chosen->kernel->record, &operands, (f->session->debug.switches & (DEBUG_VALIDATE | DEBUG_CHECK | DEBUG_SYNC)) != 0};
+    gpu_raw raw = {st->chosen->kernel->record, &operands,
+                   (f->session->debug.switches & (DEBUG_VALIDATE | DEBUG_CHECK | DEBUG_SYNC)) != 0};
     status_clear();
     status = api->encode(list, &raw);
     if (status != RLX_OK && !*rlx_error_message())
@@ -262,7 +263,6 @@ static rlx_status record(gpu_frame *f, int k) {
 
 /* ---- what is bound on the host ------------------------------------------------------------ */
 
-
 static gpu_ref whole(const gpu_frame *f, int i) {
   return (gpu_ref){.where = i + 1, .bytes = f->stage->locations[i].bytes};
 }
@@ -304,7 +304,8 @@ static rlx_status restore_bound(gpu_frame *f, const gpu_run *run, bool ok) {
   for (int i = 0; i < g->location_count; i++) {
     const gpu_location *l = &g->locations[i];
     if (ok && l->made && f->hidden[i].memory)
-      status = gpu_memory_write(f->hidden[i].memory, f->hidden[i].offset, gpu_memory_host(f->places[i].memory), l->bytes);
+      status =
+          gpu_memory_write(f->hidden[i].memory, f->hidden[i].offset, gpu_memory_host(f->places[i].memory), l->bytes);
     if (!l->made || !f->bound[i]) continue;
     if (ok && l->bytes) memcpy(f->bound[i], run->slots[l->slot].data, (size_t)l->bytes);
     run->slots[l->slot].data = f->bound[i];

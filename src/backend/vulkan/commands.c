@@ -16,9 +16,8 @@ void vulkan_simulate_loss(int submissions) { __atomic_store_n(&loss_countdown, s
 /* ---- recording ---------------------------------------------------------------------------- */
 
 static void memory_barrier(gpu_list *l, VkPipelineStageFlags from, VkPipelineStageFlags to, VkAccessFlags by) {
-  VkMemoryBarrier barrier = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-                             .srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT,
-                             .dstAccessMask = by};
+  VkMemoryBarrier barrier = {
+      .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT, .dstAccessMask = by};
   l->device->call.CmdPipelineBarrier(l->commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
 }
 
@@ -78,7 +77,8 @@ rlx_status vulkan_launch(gpu_list *l, const gpu_launch *launch) {
   VkPipeline pipeline = vulkan_kernel_pipeline(launch->kernel);
   if (pipeline != l->bound) d->call.CmdBindPipeline(l->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
   l->bound = pipeline;
-  d->call.CmdPushConstants(l->commands, d->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof launch->block, &launch->block);
+  d->call.CmdPushConstants(l->commands, d->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof launch->block,
+                           &launch->block);
   d->call.CmdDispatch(l->commands, launch->groups[0], launch->groups[1], launch->groups[2]);
   return RLX_OK;
 }

@@ -87,8 +87,8 @@ static void chain(feature_set *f) {
 /* Keeps of `has` what kernels may use; the first missing necessity is the failure. */
 static rlx_status choose_features(const feature_set *has, feature_set *use) {
   chain(use);
-#define NEED(part, feature)                                                     \
-  if (!has->part.feature) return RLX_FAIL(DEVICE, "it lacks the feature " #feature); \
+#define NEED(part, feature)                                                                                            \
+  if (!has->part.feature) return RLX_FAIL(DEVICE, "it lacks the feature " #feature);                                   \
   use->part.feature = VK_TRUE;
 #define LIKE(part, feature) use->part.feature = has->part.feature;
   NEED(v12, bufferDeviceAddress)
@@ -123,8 +123,8 @@ static rlx_status find_queue(vulkan_device *d) {
 /* Does the host work in the device's memory as fast as in its own? An integrated or software device's. */
 static bool is_unified(const vulkan_device *d, VkPhysicalDeviceType type) {
   if (type != VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU && type != VK_PHYSICAL_DEVICE_TYPE_CPU) return false;
-  VkMemoryPropertyFlags want = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
-                               VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  VkMemoryPropertyFlags want =
+      VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
   for (uint32_t i = 0; i < d->memory.memoryTypeCount; i++)
     if ((d->memory.memoryTypes[i].propertyFlags & want) == want) return true;
   return false;
@@ -145,8 +145,8 @@ static rlx_status read_properties(vulkan_device *d, const gpu_open_options *opti
   snprintf(d->driver, sizeof d->driver, "%.60s %.60s %u", driver.driverName, driver.driverInfo,
            p.properties.driverVersion);
   d->head.unified = is_unified(d, p.properties.deviceType) && !options->discrete;
-  d->target = (gpu_target){.dialect = GPU_GLSL,
-                           .float_controls = floats.shaderSignedZeroInfNanPreserveFloat32 == VK_TRUE};
+  d->target =
+      (gpu_target){.dialect = GPU_GLSL, .float_controls = floats.shaderSignedZeroInfNanPreserveFloat32 == VK_TRUE};
   return RLX_OK;
 }
 
@@ -208,8 +208,10 @@ static rlx_status open_physical(vulkan_device *d, int index, const gpu_open_opti
   bool validate = options->debug & DEBUG_VALIDATE;
   RLX_TRY(vulkan_instance_get(validate, &d->instance));
   RLX_TRY(list_physical(d->instance, list, &count));
-  if (index >= (int)count) RLX_TRY(adopt_device(d, index - (int)count));
-  else d->physical = list[index];
+  if (index >= (int)count)
+    RLX_TRY(adopt_device(d, index - (int)count));
+  else
+    d->physical = list[index];
   RLX_TRY(read_properties(d, options));
   if (!d->borrowed) RLX_TRY(make_device(d));
   return make_objects(d);

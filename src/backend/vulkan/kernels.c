@@ -33,18 +33,16 @@ static rlx_status compile_words(void *arg, void **data, size_t *bytes) {
 
 static rlx_status make_pipeline(making *m, VkPipelineCache cache) {
   vulkan_device *d = m->device;
-  VkShaderModuleCreateInfo code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                   .codeSize = m->bytes,
-                                   .pCode = m->words};
+  VkShaderModuleCreateInfo code = {
+      .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = m->bytes, .pCode = m->words};
   VkShaderModule module;
   VULKAN_TRY(d->call.CreateShaderModule(d->device, &code, NULL, &module), "making a shader module");
-  VkComputePipelineCreateInfo info = {
-      .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-      .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-                .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-                .module = module,
-                .pName = "main"},
-      .layout = d->layout};
+  VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+                                      .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                                                .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                                                .module = module,
+                                                .pName = "main"},
+                                      .layout = d->layout};
   VkResult result = d->call.CreateComputePipelines(d->device, cache, 1, &info, NULL, &m->pipeline);
   d->call.DestroyShaderModule(d->device, module, NULL);
   VULKAN_TRY(result, "making a pipeline");
@@ -57,9 +55,8 @@ static rlx_status make_pipeline(making *m, VkPipelineCache cache) {
 }
 
 static rlx_status with_cache(making *m, const void *data, size_t bytes, VkPipelineCache *cache) {
-  VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
-                                    .initialDataSize = bytes,
-                                    .pInitialData = data};
+  VkPipelineCacheCreateInfo info = {
+      .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, .initialDataSize = bytes, .pInitialData = data};
   vulkan_device *d = m->device;
   VULKAN_TRY(d->call.CreatePipelineCache(d->device, &info, NULL, cache), "making a pipeline cache");
   return make_pipeline(m, *cache);

@@ -65,8 +65,7 @@ static VKAPI_ATTR VkBool32 VKAPI_CALL complain(VkDebugUtilsMessageSeverityFlagBi
 
 static const VkDebugUtilsMessengerCreateInfoEXT messenger = {
     .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT,
-    .messageSeverity =
-        VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
+    .messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
     .messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT,
     .pfnUserCallback = complain,
 };
@@ -89,8 +88,8 @@ static bool has_debug_utils(void) {
 rlx_status vulkan_instance_adopt(VkInstance handle, PFN_vkGetInstanceProcAddr get_proc, vulkan_instance *out) {
   out->handle = handle;
   out->get_proc = get_proc;
-#define FIND(name)                                                        \
-  out->name = (PFN_vk##name)get_proc(handle, "vk" #name);                 \
+#define FIND(name)                                                                                                     \
+  out->name = (PFN_vk##name)get_proc(handle, "vk" #name);                                                              \
   if (!out->name) return RLX_FAIL(DEVICE, "the Vulkan loader lacks vk" #name);
   VULKAN_INSTANCE_FUNCTIONS(FIND)
 #undef FIND
@@ -148,8 +147,8 @@ rlx_status vulkan_instance_get(bool validate, vulkan_instance **out) {
 }
 
 rlx_status vulkan_load_device(const vulkan_instance *in, VkDevice device, vulkan_functions *out) {
-#define FIND(name)                                                           \
-  out->name = (PFN_vk##name)in->GetDeviceProcAddr(device, "vk" #name);       \
+#define FIND(name)                                                                                                     \
+  out->name = (PFN_vk##name)in->GetDeviceProcAddr(device, "vk" #name);                                                 \
   if (!out->name) return RLX_FAIL(DEVICE, "the Vulkan driver lacks vk" #name);
   VULKAN_DEVICE_FUNCTIONS(FIND)
 #undef FIND

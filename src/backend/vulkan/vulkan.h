@@ -27,13 +27,13 @@ typedef struct vulkan_device {
   VkQueue queue;
   pthread_mutex_t lock;
   VkSemaphore timeline;
-  uint64_t submitted;   /* under the lock */
+  uint64_t submitted; /* under the lock */
   VkPipelineLayout layout;
   VkPhysicalDeviceMemoryProperties memory;
-  gpu_target target;    /* what kernels may use */
-  char driver[160];     /* name and version, for cache keys */
+  gpu_target target; /* what kernels may use */
+  char driver[160];  /* name and version, for cache keys */
   gpu_cache *cache;
-  map kernels;          /* by text: vulkan_kernel; under kernel_lock */
+  map kernels; /* by text: vulkan_kernel; under kernel_lock */
   pthread_mutex_t kernel_lock;
 } vulkan_device;
 
