@@ -15,8 +15,8 @@ static void not_built(int i, char *text, size_t size) {
   snprintf(text, size, "this build of rlx has no such backend");
 }
 
-#define ABSENT(id)                                                                                                     \
-  static const char *const id##_kernels[] = {#id, "gpu", "cpu", NULL};                                                 \
+#define ABSENT(id) \
+  static const char *const id##_kernels[] = {#id, "gpu", "cpu", NULL}; \
   static const backend id##_backend = {#id, id##_kernels, NULL, none, not_built}
 ABSENT(cuda);
 ABSENT(metal);
