@@ -77,7 +77,7 @@ if(TARGET rlx_command)
   foreach(script IN LISTS rlx_test_scripts)
     get_filename_component(noun ${script} NAME_WE)
     if(NOT noun MATCHES "^_")
-      rlx_add_test(cmd.${noun} cmd 900 bash ${script})
+      rlx_add_test(cmd.${noun} cmd 600 bash ${script})
     endif()
   endforeach()
 
