@@ -294,7 +294,9 @@ const rlx_op vision_ms_deform_sample = {
         "the sizes in shapes [levels, (height, width)], one after the other; locations [batch, queries, heads, levels, "
         "points, (x, y)] are parts of a map, taken bilinearly at location * size - 0.5 with zeros outside, and summed "
         "with weights [batch, queries, heads, levels, points] to [batch, queries, heads * width].",
-    .samples = NULL,
+    .samples =
+        (const char *const[]){"float[2,10,2,3], int64[2,2] = {2, 3, 4, 1}, float[2,4,2,2,3,2], float[2,4,2,2,3]",
+                              "double[1,4,1,2], int64[1,2] = {2, 2}, double[1,0,1,1,2,2], double[1,0,1,1,2]", NULL},
     .inputs = (const rlx_port[]){SAMPLE_PORTS, {0}},
     .outputs = (const rlx_port[]){{"sampled", "T", REALS, 0, 0}, {0}},
     .traits = RLX_PURE,
@@ -306,6 +308,11 @@ const rlx_op vision_ms_deform_sample_grad = {
     .struct_size = sizeof(rlx_op),
     .name = "vision.ms_deform_sample_grad",
     .doc = "The gradients of value, locations and weights of vision.ms_deform_sample, from that of its result.",
+    .samples = (const char *const[]){"float[2,10,2,3], int64[2,2] = {2, 3, 4, 1}, float[2,4,2,2,3,2], "
+                                     "float[2,4,2,2,3], float[2,4,6] => 3",
+                                     "double[1,4,1,2], int64[1,2] = {2, 2}, double[1,3,1,1,2,2], double[1,3,1,1,2], "
+                                     "double[1,3,2]",
+                                     NULL},
     .inputs = (const rlx_port[]){SAMPLE_PORTS, {"grad", "T", REALS, 0, 0}, {0}},
     .outputs = (const rlx_port[]){{"value_grad", "T", REALS, 0, 0},
                                   {"locations_grad", "T", REALS, RLX_OPTIONAL, 0},
