@@ -55,8 +55,24 @@ static rlx_status infer(rlx_infer *ctx) {
   return RLX_OK;
 }
 
+static bool differ(int64_t a, int64_t b) { return a != b && a != RLX_UNKNOWN && b != RLX_UNKNOWN; }
+
+/* The gradient of the result beside value and locations. */
+static const char *grad_fault(const rlx_type *value, const rlx_type *locations, const rlx_type *grad) {
+  if (grad->rank == RLX_UNKNOWN) return NULL;
+  if (grad->rank != 3) return rlx_reason("a gradient of rank %d, not 3", grad->rank);
+  bool known = value->rank == 4 && value->dims[2] != RLX_UNKNOWN && value->dims[3] != RLX_UNKNOWN;
+  if ((value->rank == 4 && differ(grad->dims[0], value->dims[0])) ||
+      (locations->rank == 6 && differ(grad->dims[1], locations->dims[1])) ||
+      (known && differ(grad->dims[2], value->dims[2] * value->dims[3])))
+    return "the gradient does not have the result's shape";
+  return NULL;
+}
+
 static rlx_status infer_grad(rlx_infer *ctx) {
-  const char *bad = fault(rlx_infer_input(ctx, VALUE), rlx_infer_input(ctx, LOCATIONS), rlx_infer_input(ctx, WEIGHTS));
+  const rlx_type *value = rlx_infer_input(ctx, VALUE), *locations = rlx_infer_input(ctx, LOCATIONS);
+  const char *bad = fault(value, locations, rlx_infer_input(ctx, WEIGHTS));
+  if (!bad) bad = grad_fault(value, locations, rlx_infer_input(ctx, GRAD));
   if (bad) return rlx_fail(ctx, RLX_INVALID, "%s", bad);
   rlx_infer_like(ctx, 0, VALUE);
   if (rlx_infer_output_count(ctx) > 1) rlx_infer_like(ctx, 1, LOCATIONS);
@@ -81,6 +97,10 @@ static rlx_status resolve(const rlx_ctx *ctx, sample_shape *s) {
   if (!bad && s->levels.total != value.dims[1])
     bad =
         rlx_reason("the levels have %lld places, value has %lld", (long long)s->levels.total, (long long)value.dims[1]);
+  if (!bad && ctx->input_count > GRAD) {
+    rlx_type grad = type_of(&ctx->inputs[GRAD]);
+    bad = grad_fault(&value, &locations, &grad);
+  }
   if (bad) return rlx_fail(ctx, RLX_INVALID, "%s", bad);
   s->batch = value.dims[0], s->rows = value.dims[1], s->heads = value.dims[2], s->width = value.dims[3];
   s->queries = locations.dims[1], s->points = locations.dims[4];
