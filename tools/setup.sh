@@ -14,7 +14,7 @@ debian_packages() {
     case $1 in
     build) echo "gcc g++ make cmake ninja-build pkg-config ccache libcjson-dev libxxhash-dev libcmocka-dev libdnnl-dev" \
                 "glslang-dev spirv-tools mesa-vulkan-drivers libvulkan-dev" \
-                "python3 python3-venv" ;;
+                "libsuitesparse-dev liblapacke-dev python3 python3-venv" ;;
     check) echo "clang-format cppcheck binutils python3 g++" ;;
     tsan) echo "clang libomp-dev llvm" ;;
     test) echo "gobjc clang-16" ;; # the software Metal
