@@ -113,13 +113,13 @@ static void files(void **state) {
 /* Maps go through If and sequences as tensors do. */
 static void through_graphs(void **state) {
   (void)state;
-  static const char source[] = HEAD
-      "g (map(string, float) m, bool c) => (seq(map(string, float)) s, map(string, float) first, int64 n) {\n"
-      "  s = If (c) <then_branch = t () => (seq(map(string, float)) r) { r = SequenceConstruct (m, m) },\n"
-      "              else_branch = e () => (seq(map(string, float)) r) { r = SequenceConstruct (m) }>\n"
-      "  at = Constant <value_int = 0> ()\n"
-      "  first = SequenceAt (s, at)\n"
-      "  n = SequenceLength (s)\n}";
+  static const char source[] =
+      HEAD "g (map(string, float) m, bool c) => (seq(map(string, float)) s, map(string, float) first, int64 n) {\n"
+           "  s = If (c) <then_branch = t () => (seq(map(string, float)) r) { r = SequenceConstruct (m, m) },\n"
+           "              else_branch = e () => (seq(map(string, float)) r) { r = SequenceConstruct (m) }>\n"
+           "  at = Constant <value_int = 0> ()\n"
+           "  first = SequenceAt (s, at)\n"
+           "  n = SequenceLength (s)\n}";
   rlx_graph *g = NULL;
   rlx_session *s = NULL;
   rlx_binding *b = NULL;
@@ -160,9 +160,8 @@ static float sum_of(rlx_binding *b) {
 
 static void defaults(void **state) {
   (void)state;
-  static const char source[] = HEAD
-      "g (float[2] x, float[N] w = {10, 20}, float v) => (float[N] y) <float v = {1}> {\n"
-      "  k = Mul (w, v)\n  y = Add (x, k)\n}";
+  static const char source[] = HEAD "g (float[2] x, float[N] w = {10, 20}, float v) => (float[N] y) <float v = {1}> {\n"
+                                    "  k = Mul (w, v)\n  y = Add (x, k)\n}";
   rlx_graph *g = NULL;
   rlx_session *s = NULL;
   rlx_binding *b = NULL;
@@ -227,7 +226,8 @@ static void defaults_in_files(void **state) {
 
 static void opsets(void **state) {
   (void)state;
-  static const char source[] = "<ir_version: 10, opset_import: [\"\" : 9999]>\ng (float x) => (float y) { y = Neg (x) }";
+  static const char source[] =
+      "<ir_version: 10, opset_import: [\"\" : 9999]>\ng (float x) => (float y) { y = Neg (x) }";
   rlx_graph *g = NULL;
   FAILS(graph_parse(source, strlen(source), "test", NULL, NULL, &g), RLX_UNSUPPORTED, "9999");
 }
