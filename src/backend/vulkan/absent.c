@@ -19,4 +19,4 @@ rlx_status rlx_vulkan_add_device(const rlx_vulkan_device *d, int *index) {
 }
 
 static const char *const kernels[] = {"vulkan", "gpu", "cpu", NULL};
-const backend vulkan_backend = {"vulkan", kernels, NULL, none, describe};
+const backend vulkan_backend = {"vulkan", kernels, NULL, none, describe, NULL};

@@ -48,6 +48,7 @@ struct gpu_list {
 
 /* device.c */
 int vulkan_count(void);
+int vulkan_preferred(void);
 void vulkan_describe(int i, char *words, size_t size);
 rlx_status vulkan_open(int index, const gpu_open_options *options, gpu_device **out);
 void vulkan_close(gpu_device *d);
