@@ -10,6 +10,7 @@
 #include "ir/infer.h"
 #include "ir/run_node.h"
 #include "ir/shape.h"
+#include "pass/policy.h"
 #include "plan/binder.h"
 
 enum {
@@ -295,11 +296,20 @@ static rlx_status pick_candidate(binder *b, const program_node *n, bool dynamic,
   return RLX_FAIL(UNSUPPORTED, "no kernel takes these extents: %s", reason);
 }
 
+/* What compiling could not rule out has come to pass. */
+static rlx_status check_fallback(const binder *b, const program_node *n, const candidate *c) {
+  bool view = c->kernel && (c->kernel->head.traits & RLX_VIEW);
+  if (!b->context->gpu || candidate_is_native(c) || view) return RLX_OK;
+  if (node_policy(b->context->options, n->node) != RLX_POLICY_FORBID) return RLX_OK;
+  return RLX_FAIL(POLICY, "it must run on the host with these inputs, and the policy forbids that");
+}
+
 static void join(binder *b, uint32_t out, uint32_t in) { b->root[out] = binder_root(b, in); }
 
 static rlx_status emit(binder *b, program_node *n, bool dynamic) {
   const candidate *c = NULL;
   RLX_TRY(pick_candidate(b, n, dynamic, &c));
+  RLX_TRY(check_fallback(b, n, c));
   const rlx_kernel *head = c->kernel ? &c->kernel->head : NULL;
   for (int i = 0; i < n->node->output_count; i++) {
     if (n->outputs[i] == NO_SLOT) continue;

@@ -39,6 +39,7 @@ struct rlx_session {
   bind_context bind;
   int threads;
   gpu_session *gpu; /* NULL: the CPU */
+  gpu_cost cost;    /* of a run of the newest bound main program; under `lock` */
   run_state *states;
   int state_count;
   pthread_mutex_t pool_lock; /* waiting for a run state */
