@@ -42,27 +42,27 @@ static rlx_tensor *words(int64_t count, const char *const *values) {
 
 /* map(string, float) */
 static rlx_tensor *prices(int64_t count, const char *const *names, const float *values) {
-  rlx_tensor *keys = words(count, names), *numbers = floats(count, values), *map;
-  OK(rlx_map_create(keys, numbers, &map));
+  rlx_tensor *keys = words(count, names), *numbers = floats(count, values), *made;
+  OK(rlx_map_create(keys, numbers, &made));
   rlx_tensor_destroy(keys);
   rlx_tensor_destroy(numbers);
-  return map;
+  return made;
 }
 
 static void types(void **state) {
   (void)state;
-  rlx_type tensor, map, sequence, deep, back;
+  rlx_type tensor, keyed, sequence, deep, back;
   char text[300];
   type_unknown(&tensor, RLX_FLOAT);
-  OK(rlx_type_hold(RLX_KIND_MAP, RLX_INT64, &tensor, &map));
-  OK(rlx_type_hold(RLX_KIND_SEQUENCE, RLX_UNDEFINED, &map, &sequence));
+  OK(rlx_type_hold(RLX_KIND_MAP, RLX_INT64, &tensor, &keyed));
+  OK(rlx_type_hold(RLX_KIND_SEQUENCE, RLX_UNDEFINED, &keyed, &sequence));
   OK(rlx_type_hold(RLX_KIND_OPTIONAL, RLX_UNDEFINED, &sequence, &deep));
   assert_string_equal(type_text(&deep, text, sizeof text), "optional(seq(map(int64, float)))");
   assert_true(rlx_type_held(&deep, &back) && type_equal(&back, &sequence));
-  assert_true(rlx_type_held(&back, &back) && type_equal(&back, &map) && rlx_type_key(&back) == RLX_INT64);
+  assert_true(rlx_type_held(&back, &back) && type_equal(&back, &keyed) && rlx_type_key(&back) == RLX_INT64);
   assert_true(rlx_type_held(&back, &back) && back.kind == RLX_KIND_TENSOR && back.dtype == RLX_FLOAT);
   assert_false(rlx_type_held(&back, &back));
-  FAILS(rlx_type_hold(RLX_KIND_MAP, RLX_FLOAT, &tensor, &map), RLX_INVALID, "keys");
+  FAILS(rlx_type_hold(RLX_KIND_MAP, RLX_FLOAT, &tensor, &keyed), RLX_INVALID, "keys");
   for (int i = 3; i < RLX_MAX_NESTING; i++) OK(rlx_type_hold(RLX_KIND_SEQUENCE, RLX_UNDEFINED, &deep, &deep));
   FAILS(rlx_type_hold(RLX_KIND_SEQUENCE, RLX_UNDEFINED, &deep, &deep), RLX_UNSUPPORTED, "nested");
 }
@@ -75,12 +75,12 @@ static void objects(void **state) {
   FAILS(rlx_map_create(keys, numbers, &t), RLX_INVALID, "twice");
   FAILS(rlx_map_create(keys, two, &t), RLX_INVALID, "3 keys and 2 values");
   FAILS(rlx_map_create(numbers, numbers, &t), RLX_INVALID, "keys");
-  rlx_tensor *map = prices(2, names, values), *other = floats(2, values), *sequence, *wrong[] = {map, other};
+  rlx_tensor *keyed = prices(2, names, values), *other = floats(2, values), *sequence, *wrong[] = {keyed, other};
   FAILS(rlx_sequence_create(RLX_FLOAT, wrong, 2, &sequence), RLX_INVALID, "item 1");
   OK(rlx_sequence_create(RLX_FLOAT, wrong, 1, &sequence));
   assert_int_equal(rlx_tensor_kind(rlx_tensor_item(sequence, 0)), RLX_KIND_MAP);
-  assert_ptr_equal(rlx_tensor_item(rlx_tensor_item(sequence, 0), 1)->data, map->items[1]->data);
-  rlx_tensor *const all[] = {keys, numbers, two, map, other, sequence};
+  assert_ptr_equal(rlx_tensor_item(rlx_tensor_item(sequence, 0), 1)->data, keyed->items[1]->data);
+  rlx_tensor *const all[] = {keys, numbers, two, keyed, other, sequence};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) rlx_tensor_destroy(all[i]);
 }
 
@@ -128,18 +128,18 @@ static void through_graphs(void **state) {
   OK(rlx_binding_create(s, &b));
   const char *const names[] = {"a", "b"};
   const float values[] = {1, 2};
-  rlx_tensor *map = prices(2, names, values), *c, *first, *n;
+  rlx_tensor *keyed = prices(2, names, values), *c, *first, *n;
   OK(rlx_tensor_create(RLX_BOOL, 0, NULL, &c));
   *(uint8_t *)rlx_tensor_data(c) = 1;
-  OK(rlx_binding_input(b, "m", map, 0));
+  OK(rlx_binding_input(b, "m", keyed, 0));
   OK(rlx_binding_input(b, "c", c, 0));
   OK(rlx_run(b, NULL));
   OK(rlx_binding_get(b, "first", &first));
   OK(rlx_binding_get(b, "n", &n));
-  assert_true(tensor_equal(first, map));
+  assert_true(tensor_equal(first, keyed));
   assert_int_equal(*(int64_t *)rlx_tensor_data(n), 2);
   FAILS(rlx_binding_input(b, "m", c, 0), RLX_INVALID, "map(string, float)");
-  rlx_tensor *const all[] = {map, c, first, n};
+  rlx_tensor *const all[] = {keyed, c, first, n};
   for (size_t i = 0; i < 4; i++) rlx_tensor_destroy(all[i]);
   rlx_binding_destroy(b);
   rlx_session_destroy(s);
@@ -160,7 +160,7 @@ static float sum_of(rlx_binding *b) {
 
 static void defaults(void **state) {
   (void)state;
-  static const char source[] = HEAD "g (float[2] x, float[N] w = {10, 20}, float v) => (float[N] y) <float v = {1}> {\n"
+  static const char source[] = HEAD "g (float[2] x, float[N] w, float v) => (float[N] y) <float[2] w = {10, 20}, float v = {1}> {\n"
                                     "  k = Mul (w, v)\n  y = Add (x, k)\n}";
   rlx_graph *g = NULL;
   rlx_session *s = NULL;
