@@ -20,13 +20,13 @@
   "(q, s, r, vw, vb, ow, ob, aw, ab, pw, pb) }"
 
 static const derivative_row attention[] = {
-    {"g (double[3,5] q, double[16,4] s, double[3,2,2] r, " WEIGHTS, 0},
-    {"g (double[2,3,5] q, double[2,16,4] s, double[2,3,2,4] r, " WEIGHTS, 0},
+    {"g (double[3,5] q, double[16,4] s, double[3,2,2] r, " WEIGHTS, 0, 0},
+    {"g (double[2,3,5] q, double[2,16,4] s, double[2,3,2,4] r, " WEIGHTS, 0, 0},
 };
 static const derivative_row sampling = {
     "g (double[2,10,2,3] v, double[2,4,2,2,3,2] l, double[2,4,2,2,3] w) => (y) <int64[2,2] s = {2, 3, 4, 1}> { y = "
     "vision.ms_deform_sample (v, s, l, w) }",
-    0};
+    0, 0};
 
 static void test_derivatives(void **state) {
   (void)state;

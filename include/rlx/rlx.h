@@ -456,6 +456,19 @@ RLX_API RLX_MUST_USE rlx_status rlx_binding_output(rlx_binding *b, const char *n
  * whatever runs later, and may be bound as an input (to this or another binding) without a copy. */
 RLX_API RLX_MUST_USE rlx_status rlx_binding_get(rlx_binding *b, const char *name, rlx_tensor **out);
 
+/* A tensor in memory of the session's device (host memory on the cpu), not zeroed. Bound as an input or output it is
+ * used where it is, in one run after another without a copy. rlx_tensor_data is NULL where the host does not see that
+ * memory. It may outlive the session. */
+RLX_API RLX_MUST_USE rlx_status rlx_tensor_on_device(rlx_session *s, rlx_dtype dtype, int rank, const int64_t *dims,
+                                                     rlx_tensor **out);
+/* The same over memory of the application's: `bytes` from `offset`, a multiple of 16, in a buffer of the backend's API
+ * (see its header). It must outlive the tensor; rlx_tensor_data is NULL. */
+RLX_API RLX_MUST_USE rlx_status rlx_tensor_native(rlx_session *s, void *buffer, uint64_t offset, uint64_t bytes,
+                                                  rlx_dtype dtype, int rank, const int64_t *dims, rlx_tensor **out);
+/* Copies the contents between tensors of one dtype and count, wherever they are, and waits. Not while a run uses them.
+ */
+RLX_API RLX_MUST_USE rlx_status rlx_tensor_copy(const rlx_tensor *from, rlx_tensor *to);
+
 /* A flag that stops a run from any thread: the run ends with RLX_CANCELLED between two steps. */
 typedef struct rlx_cancel rlx_cancel;
 RLX_API RLX_MUST_USE rlx_status rlx_cancel_create(rlx_cancel **out);

@@ -264,6 +264,7 @@ static rlx_status infer_bound(binder *b, program_node *n, bool *complete, uint64
 /* Why no device can run the node, whatever kernels there are; NULL: it can. */
 static const char *host_only(binder *b, const program_node *n, bool dynamic) {
   if (dynamic) return "its output's size is known only after running";
+  if (n->child_count) return "it has subgraphs";
   for (int i = 0; i < n->input_count + n->node->output_count; i++) {
     uint32_t slot = i < n->input_count ? n->inputs[i] : n->outputs[i - n->input_count];
     if (slot == NO_SLOT) continue;

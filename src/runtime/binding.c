@@ -200,6 +200,10 @@ static rlx_status gather(rlx_binding *b) {
   }
   RLX_TRY(check_overlaps(b));
   for (size_t i = 0; i < g->outputs.count; i++)
+    if (b->given[i] && b->given[i]->device && !b->given[i]->data &&
+        !gpu_memory_of(b->given[i]->device, b->session->gpu))
+      return RLX_FAIL(INVALID, "output '%s': the memory given is of another device", g->outputs.data[i].name);
+  for (size_t i = 0; i < g->outputs.count; i++)
     b->run_outputs[i] = (program_output){.data = b->given[i] ? b->given[i]->data : NULL,
                                          .must = &b->given_types[i],
                                          .given = b->given[i],
