@@ -80,7 +80,8 @@ typedef struct gpu_open_options {
 
 typedef struct gpu_api {
   const char *name;
-  bool replays; /* a list can be submitted again; else each run records it anew */
+  bool replays;          /* a list can be submitted again; else each run records it anew */
+  bool records_operands; /* a launch records the operands themselves, not the address of their block */
 
   rlx_status (*open)(int index, const gpu_open_options *options, gpu_device **out);
   void (*close)(gpu_device *d);
