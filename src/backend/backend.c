@@ -65,8 +65,8 @@ rlx_status backend_find(const char *device, const backend **out, int *index) {
   RLX_TRY(find_index(device, device[n] ? device + n + 1 : NULL, b, count, &i));
   char why[192];
   b->describe(-1, why, sizeof why);
-  if (count == 0) return RLX_FAIL(DEVICE, "device '%s' is absent: %s", device, why);
-  if (i >= count) return RLX_FAIL(DEVICE, "device '%s': there are only %d of them", device, count);
+  if (count == 0) return RLX_FAIL(NOT_FOUND, "device '%s' is absent: %s", device, why);
+  if (i >= count) return RLX_FAIL(NOT_FOUND, "device '%s': there are only %d of them", device, count);
   *out = b;
   *index = (int)i;
   return RLX_OK;

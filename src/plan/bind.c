@@ -130,9 +130,8 @@ static void operand_type(binder *b, uint32_t slot, const rlx_operand *o) {
   const rlx_type *declared = &slot_value(b->p, slot)->type;
   type_set(t, o->dtype, o->rank, o->dims);
   if (o->dtype != RLX_UNDEFINED) return;
-  t->kind = declared->kind;
-  t->element = declared->element;
-  t->dtype = declared->dtype;
+  type_take_kind(t, declared);
+  t->rank = 0; /* a cell has no dims */
 }
 
 static rlx_status start_first(binder *b) {
@@ -141,7 +140,7 @@ static rlx_status start_first(binder *b) {
     const rlx_value *v = slot_value(p, slot);
     fact *f = &b->s->facts[slot];
     if (!v->constant) continue;
-    tensor_type(v->constant, &f->type);
+    rlx_tensor_type(v->constant, &f->type);
     f->typed = f->produced = true;
     f->known = v->constant;
     f->where = (place){.kind = PLACE_FIXED, .data = v->constant->data};
@@ -250,9 +249,7 @@ static rlx_status infer_bound(binder *b, program_node *n, bool *complete, uint64
     if (n->outputs[i] == NO_SLOT) continue;
     fact *f = &b->s->facts[n->outputs[i]];
     if (outputs[i].dtype == RLX_UNDEFINED) outputs[i].dtype = node->outputs[i]->type.dtype;
-    f->type.kind = outputs[i].kind;
-    f->type.element = outputs[i].element;
-    f->type.dtype = outputs[i].dtype;
+    type_take_kind(&f->type, &outputs[i]);
     f->type.rank = outputs[i].rank;
     if (outputs[i].kind != RLX_KIND_TENSOR) f->type.rank = 0; /* a cell has no dims */
     if (f->type.rank > 0) memcpy(f->type.dims, outputs[i].dims, (size_t)outputs[i].rank * sizeof(int64_t));

@@ -159,15 +159,42 @@ static void build_finish(build *b) {
   mem_free(b->ranks);
 }
 
+size_t session_port_count(const rlx_session *s) { return s->source->inputs.count + s->source->defaults.count; }
+
+static bool overrides(const rlx_session *s, const int32_t *ranks) {
+  size_t first = s->source->inputs.count;
+  for (size_t i = 0; i < s->source->defaults.count; i++)
+    if (ranks[first + i] != NOT_OVERRIDDEN) return true;
+  return false;
+}
+
+static void set_rank(rlx_type *t, int32_t rank) {
+  if (t->rank >= 0 || rank < 0 || t->kind != RLX_KIND_TENSOR) return;
+  t->rank = rank;
+  for (int d = 0; d < rank; d++) t->dims[d] = RLX_UNKNOWN;
+}
+
+/* Defaults that are bound become inputs, after the others. */
+static rlx_status override_defaults(rlx_graph *g, const int32_t *ranks) {
+  for (size_t i = 0; i < g->defaults.count; i++) {
+    const graph_default *d = &g->defaults.data[i];
+    if (ranks[i] == NOT_OVERRIDDEN) continue;
+    rlx_tensor_destroy(d->value->constant);
+    d->value->constant = NULL;
+    d->value->type = d->type;
+    set_rank(&d->value->type, ranks[i]);
+    d->value->is_input = true;
+    if (!vector_push(&g->inputs, d->value)) return status_no_memory(sizeof *d);
+  }
+  g->defaults.count = 0;
+  return RLX_OK;
+}
+
 /* Graph → program: the whole of compilation on one page. */
 static rlx_status compile(rlx_session *s, const int32_t *ranks, build *out) {
   RLX_TRY(graph_clone(s->source, &out->graph));
-  for (size_t i = 0; i < out->graph->inputs.count; i++) {
-    rlx_type *t = &out->graph->inputs.data[i]->type;
-    if (t->rank >= 0 || ranks[i] < 0) continue;
-    t->rank = ranks[i];
-    for (int d = 0; d < t->rank; d++) t->dims[d] = RLX_UNKNOWN;
-  }
+  RLX_TRY(override_defaults(out->graph, ranks + s->source->inputs.count));
+  for (size_t i = 0; i < s->source->inputs.count; i++) set_rank(&out->graph->inputs.data[i]->type, ranks[i]);
   RLX_TRY(passes_run(out->graph, &s->target, s->options.disable_passes, &s->debug));
   RLX_TRY(policy_check(out->graph, &s->target));
   RLX_TRY(program_create(out->graph, &out->root));
@@ -199,7 +226,7 @@ static void log_selection(const rlx_session *s, const build *b) {
 }
 
 static rlx_status make_build(rlx_session *s, const int32_t *ranks) {
-  size_t bytes = s->source->inputs.count * sizeof *ranks;
+  size_t bytes = session_port_count(s) * sizeof *ranks;
   build b = {.ranks = mem_alloc(bytes)};
   if (!b.ranks) return status_no_memory(bytes);
   if (bytes) memcpy(b.ranks, ranks, bytes);
@@ -220,12 +247,12 @@ static rlx_status make_build(rlx_session *s, const int32_t *ranks) {
 }
 
 rlx_status build_for(rlx_session *s, const int32_t *ranks, build *out) {
-  if (s->fixed_ranks) {
+  if (s->fixed_ranks && !overrides(s, ranks)) {
     *out = s->first;
     return RLX_OK;
   }
   pthread_mutex_lock(&s->lock);
-  size_t bytes = s->source->inputs.count * sizeof *ranks, i = 0;
+  size_t bytes = session_port_count(s) * sizeof *ranks, i = 0;
   while (i < s->builds.count && bytes && memcmp(s->builds.data[i].ranks, ranks, bytes) != 0) i++;
   rlx_status status = i < s->builds.count ? RLX_OK : make_build(s, ranks);
   if (status == RLX_OK) *out = s->builds.data[i];
@@ -234,11 +261,12 @@ rlx_status build_for(rlx_session *s, const int32_t *ranks, build *out) {
 }
 
 static rlx_status first_build(rlx_session *s) {
-  size_t count = s->source->inputs.count;
+  size_t count = session_port_count(s), inputs = s->source->inputs.count;
   int32_t *ranks = mem_array(count, sizeof *ranks);
   if (!ranks) return status_no_memory(count * sizeof *ranks);
   s->fixed_ranks = true;
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = inputs; i < count; i++) ranks[i] = NOT_OVERRIDDEN;
+  for (size_t i = 0; i < inputs; i++) {
     ranks[i] = s->source->inputs.data[i]->type.rank;
     s->fixed_ranks &= ranks[i] >= 0;
   }
@@ -320,6 +348,18 @@ rlx_status rlx_session_input(const rlx_session *s, int i, rlx_port_info *info) {
     return RLX_FAIL(NOT_FOUND, "input %d of %d", i, rlx_session_input_count(s));
   const rlx_value *v = s->source->inputs.data[i];
   *info = (rlx_port_info){v->name, v->type, v->symbols};
+  return RLX_OK;
+}
+
+int rlx_session_default_count(const rlx_session *s) { return s ? (int)s->source->defaults.count : 0; }
+
+rlx_status rlx_session_default(const rlx_session *s, int i, rlx_port_info *info) {
+  RLX_NEED(s);
+  RLX_NEED(info);
+  if (i < 0 || i >= rlx_session_default_count(s))
+    return RLX_FAIL(NOT_FOUND, "default %d of %d", i, rlx_session_default_count(s));
+  const graph_default *d = &s->source->defaults.data[i];
+  *info = (rlx_port_info){d->value->name, d->type, d->value->symbols};
   return RLX_OK;
 }
 
