@@ -24,7 +24,8 @@ const ew_info ew_rows[EW_ROW_COUNT] = {
                   .cost = cost_,                                                                                       \
                   .types = EW_SET_##types_,                                                                            \
                   .words = {STRIP attributes},                                                                         \
-                  .gradients = {dx, dy, dz}},
+                  .gradients = {dx, dy, dz},                                                                           \
+                  .expression = #expression},
 #include "ops/elementwise.def"
 #undef X
 };
