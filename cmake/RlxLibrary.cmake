@@ -14,7 +14,7 @@ endif()
 
 set(rlx_globs)
 foreach(folder IN ITEMS base ir ops grad onnx pass plan backend backend/cpu backend/cpu/kernels
-  backend/gpu backend/gpu/kernels runtime)
+  backend/gpu backend/gpu/kernels backend/record runtime)
   list(APPEND rlx_globs src/${folder}/*.c)
 endforeach()
 if(dnnl_FOUND)
@@ -26,8 +26,21 @@ if(NOT rlx_sources)
   return()
 endif()
 
+# Packages that are part of the library, present without asking: the folders of packages/ with a C file of their own name
+# that has no CMakeLists.txt beside it.
+file(GLOB rlx_folders CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} packages/*)
+set(rlx_linked_packages)
+foreach(folder IN LISTS rlx_folders)
+  get_filename_component(name ${folder} NAME)
+  if(EXISTS ${CMAKE_SOURCE_DIR}/${folder}/${name}.c AND NOT EXISTS ${CMAKE_SOURCE_DIR}/${folder}/CMakeLists.txt)
+    file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${folder}/*.c)
+    list(APPEND rlx_sources ${sources})
+    list(APPEND rlx_linked_packages ${name})
+  endif()
+endforeach()
+
 foreach(source IN LISTS rlx_sources)
-  if(source MATCHES "^src/(ops|backend/cpu)/")
+  if(source MATCHES "^(src/(ops|backend/cpu)|packages)/")
     set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${rlx_fast}")
   endif()
 endforeach()
@@ -49,6 +62,10 @@ function(rlx_list_modules)
       list(APPEND onednn onednn_${noun})
     endif()
   endforeach()
+  foreach(name IN LISTS rlx_linked_packages)
+    string(APPEND externs "extern const rlx_package rlx_package_${name};\n")
+    string(APPEND packages "    &rlx_package_${name},\n")
+  endforeach()
   foreach(module IN LISTS ops cpu gpu onednn)
     string(APPEND externs "extern const rlx_module ${module};\n")
     string(APPEND entries "    &${module},\n")
@@ -62,6 +79,10 @@ function(rlx_list_modules)
 @externs@
 const rlx_module *const rlx_builtin_modules[] = {
 @entries@    NULL,
+};
+
+const rlx_package *const rlx_linked_packages[] = {
+@packages@    NULL,
 };
 ")
 endfunction()

@@ -343,17 +343,17 @@ typedef struct rlx_host_kernel {
 
 /* ---- portable GPU kernels ----------------------------------------------------------------- */
 
-/* One C-like text, rendered to GLSL, CUDA C and Metal Shading Language. docs/ADDING.md has its rules; a text that breaks
- * one is refused with the rule's name. What a body may use:
+/* One C-like text, rendered to GLSL, CUDA C and Metal Shading Language. docs/ADDING.md has its rules; a text that
+ * breaks one is refused with the rule's name. What a body may use:
  * - Types f32 f64 i32 u32 i64 u64 bool. Narrower elements are widened when read: f16 and bf16 to f32, 8- and 16-bit
  *   integers to i32 or u32. NAME_t is the type so read of operand NAME; a type variable of the op stands for its type.
  * - Operands by name: x[i] reads, y[i] = value; writes, with indexes of up to 64 bits. PRESENT(x) is false for an
  *   optional operand that was left out.
  * - Scalars, arrays of scalars and constants by name; workgroup arrays (shared) by name; helpers marked FN.
  * - GROUP_ID GROUP_ID_Y GROUP_ID_Z GROUPS (in x) LOCAL_ID (flat in the workgroup) WG (its size) GLOBAL_ID GLOBAL_SIZE
- *   (in x), all u32; BARRIER(); INF; BITS_F2U BITS_U2F; GROUP_SUM GROUP_MAX GROUP_MIN of an f32 or i32 over the workgroup
- *   (every invocation must come by); LOAD4(x, i) and STORE4(y, i, v) of an f32x4 (.x .y .z .w, made by F32X4) at an i
- *   divisible by 4, of floats of at most 32 bits; and the functions of the scalar ops: EXP LOG TANH ERF POW … */
+ *   (in x), all u32; BARRIER(); INF; BITS_F2U BITS_U2F; GROUP_SUM GROUP_MAX GROUP_MIN of an f32 or i32 over the
+ * workgroup (every invocation must come by); LOAD4(x, i) and STORE4(y, i, v) of an f32x4 (.x .y .z .w, made by F32X4)
+ * at an i divisible by 4, of floats of at most 32 bits; and the functions of the scalar ops: EXP LOG TANH ERF POW … */
 enum {                        /* rlx_gpu_arg.flags */
        RLX_GPU_INPUT = 1,     /* operand: input `index` */
        RLX_GPU_OUTPUT = 2,    /* operand: output `index` */
@@ -389,17 +389,17 @@ __attribute__((format(printf, 2, 3)))
 RLX_API void
 rlx_gpu_write(rlx_gpu_text *text, const char *format, ...);
 
-/* One kernel text. Its arguments lie in a block in memory, in the order of `args`: operands as 64-bit addresses, scalars
- * by value with natural alignment (those narrower than 32 bits widened), arrays tightly packed. */
+/* One kernel text. Its arguments lie in a block in memory, in the order of `args`: operands as 64-bit addresses,
+ * scalars by value with natural alignment (those narrower than 32 bits widened), arrays tightly packed. */
 typedef struct rlx_gpu_function {
   const char *name;
   const rlx_gpu_arg *args;
   const rlx_gpu_shared *shared;
   const rlx_gpu_constant *constants;
-  uint32_t workgroup[3];                                              /* zeros: 256, 1, 1 */
-  const char *body;                                                   /* the text, or … */
-  rlx_status (*make_body)(rlx_gpu_text *text, const rlx_node *n);     /* … text made per node */
-  const char *functions;                                              /* helper functions before it, and … */
+  uint32_t workgroup[3];                                               /* zeros: 256, 1, 1 */
+  const char *body;                                                    /* the text, or … */
+  rlx_status (*make_body)(rlx_gpu_text *text, const rlx_node *n);      /* … text made per node */
+  const char *functions;                                               /* helper functions before it, and … */
   rlx_status (*make_functions)(rlx_gpu_text *text, const rlx_node *n); /* … those made per node */
   const char *glsl, *cuda, *msl; /* whole-dialect overrides: complete sources with the same argument block */
   void *reserved[4];
@@ -413,8 +413,8 @@ typedef struct rlx_gpu_kernel {
   const rlx_gpu_function *functions;
   /* Workgroups of the only function, or … */
   rlx_status (*grid)(const rlx_bound *b, int64_t groups[3]);
-  /* … any sequence of dispatches. Neither: one invocation an element of output 0 (65535 workgroups at most: a body walks
-   * on in steps of GLOBAL_SIZE). */
+  /* … any sequence of dispatches. Neither: one invocation an element of output 0 (65535 workgroups at most: a body
+   * walks on in steps of GLOBAL_SIZE). */
   rlx_status (*encode)(rlx_gpu_dispatch *d);
 } rlx_gpu_kernel;
 
@@ -434,8 +434,8 @@ RLX_API void rlx_gpu_set_int(rlx_gpu_dispatch *d, const char *arg, int64_t value
 RLX_API void rlx_gpu_set_float(rlx_gpu_dispatch *d, const char *arg, double value);
 RLX_API void rlx_gpu_set_ints(rlx_gpu_dispatch *d, const char *arg, const int64_t *values, int count);
 RLX_API void rlx_gpu_set_floats(rlx_gpu_dispatch *d, const char *arg, const double *values, int count);
-/* Launches function `function` over groups (each 0 … 65535; none if one is 0). Launches of one encode run in order, each
- * after the writes of those before it. */
+/* Launches function `function` over groups (each 0 … 65535; none if one is 0). Launches of one encode run in order,
+ * each after the writes of those before it. */
 RLX_API RLX_MUST_USE rlx_status rlx_gpu_launch(rlx_gpu_dispatch *d, int function, const int64_t groups[3]);
 
 /* ---- registering -------------------------------------------------------------------------- */

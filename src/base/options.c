@@ -13,13 +13,15 @@ static const struct {
   const char *help;
 } switches[] = {
     {"print", DEBUG_PRINT, "print the graph after every pass; print=PASS: after that one"},
-    {"validate", DEBUG_VALIDATE, "validate the graph after every pass"},
+    {"validate", DEBUG_VALIDATE, "validate the graph after every pass; GPU: with the API's validation layers"},
     {"dispatch", DEBUG_DISPATCH, "a line for every step that runs"},
     {"plan", DEBUG_PLAN, "the memory plan of every bound stage"},
     {"time", DEBUG_TIME, "time taken by passes, builds and binds"},
     {"check", DEBUG_CHECK, "compare every step's outputs with the op's eval; the first that differs fails the run"},
     {"select", DEBUG_SELECT, "the candidates of every node, and why they were passed over"},
     {"sync", DEBUG_SYNC, "GPU: submit and wait after every step, to place a fault exactly"},
+    {"stream", DEBUG_STREAM, "GPU: a line for all that is recorded, submitted, waited for and copied"},
+    {"discrete", DEBUG_DISCRETE, "GPU: stage all transfers, as if the host could not see device memory"},
     {"poison", DEBUG_POISON, "fill run memory with NaN patterns before every run"},
 };
 enum { SWITCH_COUNT = sizeof switches / sizeof *switches };

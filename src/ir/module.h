@@ -13,5 +13,7 @@ typedef struct rlx_module {
 
 /* The build writes this table from the names of the files: ops first. Ends with NULL. */
 extern const rlx_module *const rlx_builtin_modules[];
+/* Packages that are part of the library: rlx_package_NAME of packages/NAME. Ends with NULL. */
+extern const rlx_package *const rlx_linked_packages[];
 
 #endif

@@ -1,9 +1,9 @@
 /* glsl.c — librlx-glsl.so: GLSL to SPIR-V by glslang's C interface. */
 #include "backend/glsl/glsl.h"
 
+#include <glslang/build_info.h>
 #include <glslang/Include/glslang_c_interface.h>
 #include <glslang/Public/resource_limits_c.h>
-#include <glslang/build_info.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* cache.c — compiled kernels and pipelines, in memory and on disk: found by what they were made from, made once.
  *
- * A file holds a header (what it is, its key, size and checksum) and the bytes; its name is the key in hexadecimal. A file
- * that is not whole is made anew. Files are written under another name and renamed. */
+ * A file holds a header (what it is, its key, size and checksum) and the bytes; its name is the key in hexadecimal. A
+ * file that is not whole is made anew. Files are written under another name and renamed. */
 #include "backend/gpu/cache.h"
 
 #include <dirent.h>
@@ -35,7 +35,7 @@ typedef struct file_header {
 
 struct gpu_cache {
   int users;
-  gpu_cache *next; /* in the list of the process's caches */
+  gpu_cache *next;         /* in the list of the process's caches */
   char folder[PATH_BYTES]; /* "": none */
   int64_t max_bytes;
   cache *memory;
@@ -258,7 +258,8 @@ static void sweep(gpu_cache *c) {
 }
 
 static void write_file(gpu_cache *c, const char *path, const disk_key *key, const void *data, size_t bytes) {
-  file_header h = {.magic = {'R', 'L', 'X', 'K'}, .format = FORMAT, .bytes = bytes, .checksum = XXH3_64bits(data, bytes)};
+  file_header h = {
+      .magic = {'R', 'L', 'X', 'K'}, .format = FORMAT, .bytes = bytes, .checksum = XXH3_64bits(data, bytes)};
   memcpy(h.key, &key->hash, 16);
   file_part parts[] = {{&h, sizeof h}, {data, bytes}};
   if ((int64_t)bytes > c->max_bytes / 2 || file_write_parts(path, parts, 2) != RLX_OK) return;

@@ -30,8 +30,8 @@ rlx_status gpu_cache_open(gpu_cache **out);
 rlx_status gpu_cache_create(const char *folder, int64_t max_bytes, gpu_cache **out);
 void gpu_cache_close(gpu_cache *c);
 
-/* Finds or makes; concurrent callers of one key wait for the one that makes it. make's *data is from mem_alloc and taken
- * over. A failure of make is returned and not kept. */
+/* Finds or makes; concurrent callers of one key wait for the one that makes it. make's *data is from mem_alloc and
+ * taken over. A failure of make is returned and not kept. */
 rlx_status gpu_cache_get(gpu_cache *c, const gpu_cache_key *key,
                          rlx_status (*make)(void *arg, void **data, size_t *bytes), void *arg, gpu_blob **out);
 

@@ -14,36 +14,38 @@
 
 /* Words that are keywords, types or built-in variables of some dialect. */
 static const char *const reserved[] = {
-    "active",    "and",       "asm",       "atomic",    "auto",     "bitand",    "bitor",    "buffer",   "case",
-    "cast",      "catch",     "centroid",  "class",     "coherent", "common",    "compl",    "constant", "constexpr",
-    "default",   "delete",    "device",    "discard",   "enum",     "explicit",  "export",   "extern",   "external",
-    "filter",    "fixed",     "flat",      "fragment",  "friend",   "global",    "goto",     "highp",    "image",
-    "in",        "inline",    "inout",     "input",     "interface", "invariant", "kernel",  "layout",   "local",
-    "lowp",      "main",      "mediump",   "mutable",   "namespace", "new",      "noexcept", "noinline", "noperspective",
-    "not",       "not_eq",    "nullptr",   "operator",  "or",       "out",       "output",   "packed",   "partition",
-    "patch",     "precise",   "precision", "private",   "protected", "public",   "readonly", "register", "resource",
-    "restrict",  "sample",    "sampler",   "shared",    "signed",   "smooth",    "static",   "struct",   "subroutine",
-    "superp",    "switch",    "template",  "texture",   "this",     "thread",    "threadgroup", "throw", "try",
-    "typedef",   "typename",  "uniform",   "union",     "using",    "varying",   "vertex",   "virtual",  "visible",
-    "volatile",  "writeonly", "xor",       "blockDim",  "blockIdx", "gridDim",   "threadIdx", "warpSize", "metal",
-    NULL};
+    "active",     "and",       "asm",      "atomic",    "auto",      "bitand",        "bitor",     "buffer",
+    "case",       "cast",      "catch",    "centroid",  "class",     "coherent",      "common",    "compl",
+    "constant",   "constexpr", "default",  "delete",    "device",    "discard",       "enum",      "explicit",
+    "export",     "extern",    "external", "filter",    "fixed",     "flat",          "fragment",  "friend",
+    "global",     "goto",      "highp",    "image",     "in",        "inline",        "inout",     "input",
+    "interface",  "invariant", "kernel",   "layout",    "local",     "lowp",          "main",      "mediump",
+    "mutable",    "namespace", "new",      "noexcept",  "noinline",  "noperspective", "not",       "not_eq",
+    "nullptr",    "operator",  "or",       "out",       "output",    "packed",        "partition", "patch",
+    "precise",    "precision", "private",  "protected", "public",    "readonly",      "register",  "resource",
+    "restrict",   "sample",    "sampler",  "shared",    "signed",    "smooth",        "static",    "struct",
+    "subroutine", "superp",    "switch",   "template",  "texture",   "this",          "thread",    "threadgroup",
+    "throw",      "try",       "typedef",  "typename",  "uniform",   "union",         "using",     "varying",
+    "vertex",     "virtual",   "visible",  "volatile",  "writeonly", "xor",           "blockDim",  "blockIdx",
+    "gridDim",    "threadIdx", "warpSize", "metal",     NULL};
 
 /* Types of C or of one dialect, and what to write instead. */
 static const struct {
   const char *word, *instead;
-} foreign_types[] = {{"float", "f32"},    {"double", "f64"},   {"int", "i32"},       {"uint", "u32"},    {"unsigned", "u32"},
-                     {"long", "i64"},     {"short", "i32"},    {"char", "i32"},      {"half", "f32"},    {"size_t", "u64"},
-                     {"int64_t", "i64"},  {"int32_t", "i32"},  {"uint32_t", "u32"},  {"uint64_t", "u64"}, {"vec4", "f32x4"},
-                     {"float4", "f32x4"}, {"uchar", "u32"},    {"ushort", "u32"},    {"ulong", "u64"},   {"float2", "two f32"},
-                     {"vec2", "two f32"}, {"float3", "f32s"},  {"vec3", "f32s"},     {"uint8_t", "u32"}, {"int8_t", "i32"}};
+} foreign_types[] = {
+    {"float", "f32"},    {"double", "f64"},  {"int", "i32"},      {"uint", "u32"},     {"unsigned", "u32"},
+    {"long", "i64"},     {"short", "i32"},   {"char", "i32"},     {"half", "f32"},     {"size_t", "u64"},
+    {"int64_t", "i64"},  {"int32_t", "i32"}, {"uint32_t", "u32"}, {"uint64_t", "u64"}, {"vec4", "f32x4"},
+    {"float4", "f32x4"}, {"uchar", "u32"},   {"ushort", "u32"},   {"ulong", "u64"},    {"float2", "two f32"},
+    {"vec2", "two f32"}, {"float3", "f32s"}, {"vec3", "f32s"},    {"uint8_t", "u32"},  {"int8_t", "i32"}};
 
 static const char *const value_types[] = {"f32", "f64", "i32", "u32", "i64", "u64", "bool", "f32x4", NULL};
-static const char *const stored_types[] = {"f32", "f64", "f16", "bf16", "i8",  "u8",   "i16", "u16",
+static const char *const stored_types[] = {"f32", "f64", "f16", "bf16", "i8",   "u8",   "i16", "u16",
                                            "i32", "u32", "i64", "u64",  "bool", "bits", NULL};
 /* Known in the body only: a helper gets them as parameters. */
-static const char *const body_only[] = {"GROUP_ID", "GROUP_ID_Y", "GROUP_ID_Z", "GROUPS",   "LOCAL_ID",  "WG",
-                                        "GLOBAL_ID", "GLOBAL_SIZE", "GROUP_SUM", "GROUP_MAX", "GROUP_MIN", "BARRIER",
-                                        NULL};
+static const char *const body_only[] = {"GROUP_ID",  "GROUP_ID_Y", "GROUP_ID_Z",  "GROUPS",    "LOCAL_ID",
+                                        "WG",        "GLOBAL_ID",  "GLOBAL_SIZE", "GROUP_SUM", "GROUP_MAX",
+                                        "GROUP_MIN", "BARRIER",    NULL};
 
 static bool in_list(const gpu_token *t, const char *const *list) {
   for (; *list; list++)
@@ -100,9 +102,12 @@ static rlx_status check_number(const view *v) {
   char last = s[t->length - 1];
   if (hex && (real || memchr(s, 'p', (size_t)t->length) || memchr(s, 'P', (size_t)t->length)))
     return BREAKS(t, "float-suffix", "hexadecimal floats are not in GLSL: write the number in decimal");
-  if (real && last != 'f') return BREAKS(t, "float-suffix", "write %.*sf: without it CUDA computes in f64", t->length, s);
-  if (!real && memchr(s, 'l', (size_t)t->length)) return BREAKS(t, "integer-suffix", "write i64(%.*s)", t->length - 1, s);
-  if (!real && memchr(s, 'L', (size_t)t->length)) return BREAKS(t, "integer-suffix", "write i64(%.*s)", t->length - 1, s);
+  if (real && last != 'f')
+    return BREAKS(t, "float-suffix", "write %.*sf: without it CUDA computes in f64", t->length, s);
+  if (!real && memchr(s, 'l', (size_t)t->length))
+    return BREAKS(t, "integer-suffix", "write i64(%.*s)", t->length - 1, s);
+  if (!real && memchr(s, 'L', (size_t)t->length))
+    return BREAKS(t, "integer-suffix", "write i64(%.*s)", t->length - 1, s);
   return RLX_OK;
 }
 
@@ -114,7 +119,8 @@ static rlx_status check_reserved(const view *v) {
   if (strncmp(t->at, "gl_", 3) == 0 || strncmp(t->at, "rlx_", 4) == 0 || t->at[0] == '_')
     return BREAKS(t, "reserved-name", "names do not begin with gl_, rlx_ or _");
   for (int i = 0; i + 1 < t->length; i++)
-    if (t->at[i] == '_' && t->at[i + 1] == '_') return BREAKS(t, "reserved-name", "names have no two underlines together");
+    if (t->at[i] == '_' && t->at[i + 1] == '_')
+      return BREAKS(t, "reserved-name", "names have no two underlines together");
   for (size_t i = 0; i < sizeof foreign_types / sizeof *foreign_types; i++)
     if (token_is(t, foreign_types[i].word))
       return BREAKS(t, "portable-types", "write %s for %s", foreign_types[i].instead, foreign_types[i].word);
@@ -157,8 +163,7 @@ static bool declared(const view *v, const gpu_token *name, const char *a, const 
     if (!token_is(&v->t->data[i], a) && !token_is(&v->t->data[i], b)) continue;
     for (size_t j = i + 1; j + 1 < v->t->count && !token_is(&v->t->data[j], ";"); j++) {
       const gpu_token *t = &v->t->data[j + 1];
-      if (token_is(&v->t->data[j], ",") && t->length == name->length &&
-          memcmp(t->at, name->at, (size_t)t->length) == 0)
+      if (token_is(&v->t->data[j], ",") && t->length == name->length && memcmp(t->at, name->at, (size_t)t->length) == 0)
         return true;
     }
   }
@@ -172,7 +177,8 @@ static rlx_status check_modulo(const view *v) {
   if (right->kind == TOKEN_NUMBER) {
     good = right->at[right->length - 1] == 'u';
   } else if (right->kind == TOKEN_NAME) {
-    good = token_is(right, "u32") || token_is(right, "u64") || token_is(right, "WG") || declared(v, right, "u32", "u64");
+    good =
+        token_is(right, "u32") || token_is(right, "u64") || token_is(right, "WG") || declared(v, right, "u32", "u64");
     for (const rlx_gpu_constant *c = v->f->constants; c && c->name && !good; c++) good = token_is(right, c->name);
   }
   if (!good)
@@ -195,7 +201,8 @@ static rlx_status check_index(const view *v) {
       continue;
     }
     if (token_is(t, "i64") || token_is(t, "u64") || declared(v, t, "i64", "u64"))
-      return BREAKS(t, "local-index-32", "only operands take 64-bit indexes: write %.*s[u32(…)]", name->length, name->at);
+      return BREAKS(t, "local-index-32", "only operands take 64-bit indexes: write %.*s[u32(…)]", name->length,
+                    name->at);
   }
   return RLX_OK;
 }
@@ -211,8 +218,10 @@ static rlx_status check_argument(const view *v) {
   const rlx_gpu_arg *arg = t->kind == TOKEN_NAME && !token_is(before, ".") ? gpu_find_arg(v->f, t) : NULL;
   if (!arg) return RLX_OK;
   if (v->helpers)
-    return is_type(before) ? RLX_OK : BREAKS(t, "helpers-stand-alone", "argument %s is known in the body only", arg->name);
-  if (is_type(before)) return BREAKS(t, "no-shadowing", "'%s' is an argument: give the variable another name", arg->name);
+    return is_type(before) ? RLX_OK
+                           : BREAKS(t, "helpers-stand-alone", "argument %s is known in the body only", arg->name);
+  if (is_type(before))
+    return BREAKS(t, "no-shadowing", "'%s' is an argument: give the variable another name", arg->name);
   if (!gpu_arg_is_operand(arg)) {
     if (arg->length && !token_is(at(v, 1), "["))
       return BREAKS(t, "operand-index", "array '%s' is used by its elements only", arg->name);
@@ -283,7 +292,8 @@ static rlx_status check_arg(const rlx_gpu_function *f, const rlx_gpu_arg *a) {
   if (!a->type && !(kind & (RLX_GPU_INPUT | RLX_GPU_OUTPUT)))
     return RLX_FAIL(INVALID, "rule types: '%s' needs a type", a->name);
   if (kind == RLX_GPU_WORKSPACE && a->index % 16)
-    return RLX_FAIL(INVALID, "rule argument-kinds: workspace '%s' begins at byte %d, no multiple of 16", a->name, a->index);
+    return RLX_FAIL(INVALID, "rule argument-kinds: workspace '%s' begins at byte %d, no multiple of 16", a->name,
+                    a->index);
   for (const rlx_gpu_arg *b = f->args; b < a; b++)
     if (strcmp(a->name, b->name) == 0) return RLX_FAIL(INVALID, "rule names: two arguments are called '%s'", a->name);
   return RLX_OK;
@@ -298,7 +308,8 @@ rlx_status gpu_lint_function(const rlx_gpu_function *f) {
   for (const rlx_gpu_shared *s = f->shared; s && s->name; s++) {
     RLX_TRY(check_name(s->name));
     RLX_TRY(check_type(s->name, s->type ? s->type : "", value_types));
-    if (s->length <= 0) return RLX_FAIL(INVALID, "rule types: workgroup array '%s' has %d elements", s->name, s->length);
+    if (s->length <= 0)
+      return RLX_FAIL(INVALID, "rule types: workgroup array '%s' has %d elements", s->name, s->length);
     bytes += (int64_t)s->length * (strcmp(s->type, "f32x4") == 0 ? 16 : s->type[1] == '6' ? 8 : 4);
   }
   if (bytes > 31 * 1024) /* what every device has, less room for workgroup reductions */
@@ -307,7 +318,8 @@ rlx_status gpu_lint_function(const rlx_gpu_function *f) {
   uint32_t size[3];
   gpu_workgroup(f, size);
   if ((uint64_t)size[0] * size[1] * size[2] > 1024 || size[0] > 1024 || size[1] > 1024 || size[2] > 64)
-    return RLX_FAIL(INVALID, "rule workgroup-size: %u × %u × %u invocations, more than 1024", size[0], size[1], size[2]);
+    return RLX_FAIL(INVALID, "rule workgroup-size: %u × %u × %u invocations, more than 1024", size[0], size[1],
+                    size[2]);
   if (!f->body == !f->make_body && !(f->glsl && f->cuda && f->msl))
     return RLX_FAIL(INVALID, "rule body: give body or make_body");
   return RLX_OK;

@@ -1,13 +1,14 @@
 /* prelude.c — types and primitives of each dialect, and the functions of the scalar ops in the portable language.
  *
- * Coefficients are those of cpu/kernels/_vector_math.h in decimal, but for asin, atan and pow, fitted the same way. What
- * must not be re-associated is marked PRECISE. */
+ * Coefficients are those of cpu/kernels/_vector_math.h in decimal, but for asin, atan and pow, fitted the same way.
+ * What must not be re-associated is marked PRECISE. */
 #include "backend/gpu/prelude.h"
 
 #include <stddef.h>
 
 static const char glsl_prelude[] =
-    "#define f32 float\n#define f64 double\n#define i32 int\n#define u32 uint\n#define i64 int64_t\n#define u64 uint64_t\n"
+    "#define f32 float\n#define f64 double\n#define i32 int\n#define u32 uint\n#define i64 int64_t\n#define u64 "
+    "uint64_t\n"
     "#define f32x4 vec4\n#define F32X4 vec4\n"
     "#define GROUP_ID gl_WorkGroupID[0]\n#define GROUP_ID_Y gl_WorkGroupID[1]\n#define GROUP_ID_Z gl_WorkGroupID[2]\n"
     "#define GROUPS gl_NumWorkGroups[0]\n#define LOCAL_ID gl_LocalInvocationIndex\n#define BARRIER barrier\n"
@@ -34,7 +35,8 @@ static const char cuda_prelude[] =
 
 static const char msl_prelude[] =
     "#include <metal_stdlib>\nusing namespace metal;\n"
-    "typedef float f32;\ntypedef int i32;\ntypedef uint u32;\ntypedef long i64;\ntypedef ulong u64;\ntypedef float4 f32x4;\n"
+    "typedef float f32;\ntypedef int i32;\ntypedef uint u32;\ntypedef long i64;\ntypedef ulong u64;\ntypedef float4 "
+    "f32x4;\n"
     "#define F32X4 float4\n"
     "#define GROUP_ID rlx_group[0]\n#define GROUP_ID_Y rlx_group[1]\n#define GROUP_ID_Z rlx_group[2]\n"
     "#define GROUPS rlx_groups[0]\n#define LOCAL_ID rlx_local\n"

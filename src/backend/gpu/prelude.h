@@ -1,4 +1,5 @@
-/* prelude.h — what every kernel text may use: types and primitives of a dialect, and functions in the portable language. */
+/* prelude.h — what every kernel text may use: types and primitives of a dialect, and functions in the portable
+ * language. */
 #ifndef BACKEND_GPU_PRELUDE_H
 #define BACKEND_GPU_PRELUDE_H
 

@@ -81,8 +81,8 @@ static rlx_status write_vector(piece *p, bool store, size_t *i) {
   if (!a || !gpu_arg_is_operand(a->arg) || !token_is(&p->t->data[*i + 3], ","))
     return RLX_FAIL(INVALID, "line %d: rule vectors: LOAD4 and STORE4 take an operand first", name->line);
   if (a->dtype != RLX_FLOAT && a->dtype != RLX_FLOAT16 && a->dtype != RLX_BFLOAT16)
-    return RLX_FAIL(INVALID, "line %d: rule vectors: '%s' is %s; LOAD4 and STORE4 take floats", name->line, a->arg->name,
-                    rlx_dtype_name(a->dtype));
+    return RLX_FAIL(INVALID, "line %d: rule vectors: '%s' is %s; LOAD4 and STORE4 take floats", name->line,
+                    a->arg->name, rlx_dtype_name(a->dtype));
   size_t close = token_close(p->t, *i + 1);
   open_call(p, store ? "st4" : "ld4", a);
   RLX_TRY(write_range(p, *i + 4, close));
@@ -132,8 +132,7 @@ static rlx_status write_name(piece *p, size_t *i) {
   if (p->body && token_is(t, "PRESENT") && *i + 3 < p->t->count) {
     const gpu_token *name = &p->t->data[*i + 2];
     a = find_arg(r, name->at, (size_t)name->length);
-    if (!a || !gpu_arg_is_operand(a->arg))
-      return RLX_FAIL(INVALID, "line %d: PRESENT takes an operand", name->line);
+    if (!a || !gpu_arg_is_operand(a->arg)) return RLX_FAIL(INVALID, "line %d: PRESENT takes an operand", name->line);
     char test[32];
     snprintf(test, sizeof test, "rlx_has_%d", a->number);
     word(p, test);
@@ -216,7 +215,8 @@ static rlx_status make_texts(render *r, text *helpers, text *body) {
   made = (rlx_gpu_text){{0}};
   if (status == RLX_OK && f->make_body) status = f->make_body(&made, r->node);
   if (status == RLX_OK && made.t.failed) status = status_no_memory(1);
-  if (status == RLX_OK) status = render_piece(r, f->make_body ? (made.t.data ? made.t.data : "") : f->body, true, true, body);
+  if (status == RLX_OK)
+    status = render_piece(r, f->make_body ? (made.t.data ? made.t.data : "") : f->body, true, true, body);
   text_finish(&made.t);
   return status;
 }
@@ -237,8 +237,10 @@ static rlx_status render_all(render *r, text *out) {
   if (status == RLX_OK) status = render_snippets(r, &snippets);
   if (status == RLX_OK && (helpers.failed || body.failed || snippets.failed)) status = status_no_memory(body.size);
   if (status == RLX_OK)
-    render_source(r, &(render_texts){snippets.data ? snippets.data : "", helpers.data ? helpers.data : "",
-                                     body.data ? body.data : ""}, out);
+    render_source(r,
+                  &(render_texts){snippets.data ? snippets.data : "", helpers.data ? helpers.data : "",
+                                  body.data ? body.data : ""},
+                  out);
   text_finish(&helpers);
   text_finish(&body);
   text_finish(&snippets);

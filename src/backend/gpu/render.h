@@ -20,8 +20,8 @@ typedef struct gpu_target {
 
 enum { GPU_MAX_ARGS = 64, GPU_MAX_GROUPS = 65535 };
 
-/* The dtype an argument has for this node: of its elements in memory for operands, of the value in the block for scalars
- * (widened). UNDEFINED for an operand that is left out and whose type nothing tells. */
+/* The dtype an argument has for this node: of its elements in memory for operands, of the value in the block for
+ * scalars (widened). UNDEFINED for an operand that is left out and whose type nothing tells. */
 rlx_status gpu_arg_dtype(const rlx_gpu_function *f, const rlx_gpu_arg *arg, const rlx_node *n, rlx_dtype *dtype);
 
 /* Appends the complete source. Entry: "main" in GLSL, the function's name in CUDA and MSL. The one argument is the
@@ -60,8 +60,8 @@ void gpu_scalars_set_floats(gpu_scalars *s, const char *name, const double *valu
 
 /* Writes the scalars of a block: set ones, RLX_GPU_COUNT from output_counts (by output), and attributes of the node.
  * Operand slots are left alone. Fails naming a scalar that nothing gives or whose value does not fit. */
-rlx_status gpu_block_scalars(const gpu_layout *l, const gpu_scalars *s, const rlx_node *n,
-                             const int64_t *output_counts, void *block);
+rlx_status gpu_block_scalars(const gpu_layout *l, const gpu_scalars *s, const rlx_node *n, const int64_t *output_counts,
+                             void *block);
 
 /* ---- GLSL to SPIR-V ---- */
 

@@ -72,8 +72,7 @@ rlx_status gpu_glsl_compile(const char *name, const char *source, uint32_t **wor
   find_compiler();
   int failed = compiler.compile ? compiler.compile(source, &made, &size, log, sizeof log) : -1;
   pthread_mutex_unlock(&compiler.lock);
-  if (failed < 0)
-    return RLX_FAIL(UNSUPPORTED, "kernel text '%s': no GLSL compiler here: %s", name, compiler.why);
+  if (failed < 0) return RLX_FAIL(UNSUPPORTED, "kernel text '%s': no GLSL compiler here: %s", name, compiler.why);
   if (failed) return RLX_FAIL(INVALID, "kernel text '%s' does not compile: %s", name, log);
   uint32_t *copy = mem_alloc(size);
   if (copy) memcpy(copy, made, size);

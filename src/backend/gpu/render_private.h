@@ -8,8 +8,8 @@ enum { GPU_MAX_SNIPPETS = 96 };
 
 /* How elements of a dtype lie in memory, and what a text sees of them. */
 typedef struct gpu_type {
-  const char *name;  /* in records: "bf16" */
-  const char *value; /* type of the text: "f32" */
+  const char *name;              /* in records: "bf16" */
+  const char *value;             /* type of the text: "f32" */
   const char *glsl, *cuda, *msl; /* type of memory */
   int bytes;
 } gpu_type;
@@ -32,9 +32,9 @@ typedef struct render {
   gpu_layout layout;
   render_arg args[GPU_MAX_ARGS];
   int arg_count;
-  uint8_t needed[GPU_MAX_SNIPPETS];        /* 1 wanted, 2 written */
+  uint8_t needed[GPU_MAX_SNIPPETS];          /* 1 wanted, 2 written */
   uint64_t loaded, stored, loaded4, stored4; /* dtypes, as RLX_SET */
-  uint32_t uses;                           /* USE_… */
+  uint32_t uses;                             /* USE_… */
 } render;
 
 typedef struct render_texts {

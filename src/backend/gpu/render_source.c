@@ -1,4 +1,5 @@
-/* render_source.c — a kernel's source put together: types, memory access, workgroup reductions, argument block, entry. */
+/* render_source.c — a kernel's source put together: types, memory access, workgroup reductions, argument block, entry.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -86,8 +87,8 @@ static void scalar_access(const render *r, rlx_dtype d, text *out) {
   text at = {0};
   place(r, t, &at);
   if (r->target->dialect == GPU_GLSL)
-    text_printf(out, "layout(buffer_reference, scalar, buffer_reference_align = %d) buffer rlx_r_%s { %s v; };\n", t->bytes,
-                t->name, t->glsl);
+    text_printf(out, "layout(buffer_reference, scalar, buffer_reference_align = %d) buffer rlx_r_%s { %s v; };\n",
+                t->bytes, t->name, t->glsl);
   if (r->loaded & RLX_SET(d)) {
     text_printf(out, "FN %s rlx_ld_%s(%s p, i64 i) { return ", t->value, t->name, pointer(r));
     put(out, a.load, at.data ? at.data : "");
@@ -102,21 +103,20 @@ static void scalar_access(const render *r, rlx_dtype d, text *out) {
 
 /* Four elements at a time, by dialect: {declaration, load, store} for f32, f16, bf16. P is the place. */
 static const char *const vectors[3][3][3] = {
-    [GPU_GLSL] =
-        {{"layout(buffer_reference, scalar, buffer_reference_align = 16) buffer rlx_r4_f32 { vec4 v; };\n",
-          "FN f32x4 rlx_ld4_f32(u64 p, i64 i) { return rlx_r4_f32(p + u64(i) * u64(4)).v; }\n",
-          "FN void rlx_st4_f32(u64 p, i64 i, f32x4 v) { rlx_r4_f32(p + u64(i) * u64(4)).v = v; }\n"},
-         {"layout(buffer_reference, scalar, buffer_reference_align = 8) buffer rlx_r4_f16 { uvec2 v; };\n",
-          "FN f32x4 rlx_ld4_f16(u64 p, i64 i) { uvec2 w = rlx_r4_f16(p + u64(i) * u64(2)).v;\n"
-          "  return vec4(unpackHalf2x16(w.x), unpackHalf2x16(w.y)); }\n",
-          "FN void rlx_st4_f16(u64 p, i64 i, f32x4 v) {\n"
-          "  rlx_r4_f16(p + u64(i) * u64(2)).v = uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw)); }\n"},
-         {"layout(buffer_reference, scalar, buffer_reference_align = 8) buffer rlx_r4_bf16 { uvec2 v; };\n",
-          "FN f32x4 rlx_ld4_bf16(u64 p, i64 i) { uvec2 w = rlx_r4_bf16(p + u64(i) * u64(2)).v;\n"
-          "  return vec4(BITS_U2F(w.x << 16u), BITS_U2F(w.x & 0xffff0000u), BITS_U2F(w.y << 16u),"
-          " BITS_U2F(w.y & 0xffff0000u)); }\n",
-          "FN void rlx_st4_bf16(u64 p, i64 i, f32x4 v) { rlx_r4_bf16(p + u64(i) * u64(2)).v =\n"
-          "  uvec2(TO_BF16(v.x) | (TO_BF16(v.y) << 16u), TO_BF16(v.z) | (TO_BF16(v.w) << 16u)); }\n"}},
+    [GPU_GLSL] = {{"layout(buffer_reference, scalar, buffer_reference_align = 16) buffer rlx_r4_f32 { vec4 v; };\n",
+                   "FN f32x4 rlx_ld4_f32(u64 p, i64 i) { return rlx_r4_f32(p + u64(i) * u64(4)).v; }\n",
+                   "FN void rlx_st4_f32(u64 p, i64 i, f32x4 v) { rlx_r4_f32(p + u64(i) * u64(4)).v = v; }\n"},
+                  {"layout(buffer_reference, scalar, buffer_reference_align = 8) buffer rlx_r4_f16 { uvec2 v; };\n",
+                   "FN f32x4 rlx_ld4_f16(u64 p, i64 i) { uvec2 w = rlx_r4_f16(p + u64(i) * u64(2)).v;\n"
+                   "  return vec4(unpackHalf2x16(w.x), unpackHalf2x16(w.y)); }\n",
+                   "FN void rlx_st4_f16(u64 p, i64 i, f32x4 v) {\n"
+                   "  rlx_r4_f16(p + u64(i) * u64(2)).v = uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw)); }\n"},
+                  {"layout(buffer_reference, scalar, buffer_reference_align = 8) buffer rlx_r4_bf16 { uvec2 v; };\n",
+                   "FN f32x4 rlx_ld4_bf16(u64 p, i64 i) { uvec2 w = rlx_r4_bf16(p + u64(i) * u64(2)).v;\n"
+                   "  return vec4(BITS_U2F(w.x << 16u), BITS_U2F(w.x & 0xffff0000u), BITS_U2F(w.y << 16u),"
+                   " BITS_U2F(w.y & 0xffff0000u)); }\n",
+                   "FN void rlx_st4_bf16(u64 p, i64 i, f32x4 v) { rlx_r4_bf16(p + u64(i) * u64(2)).v =\n"
+                   "  uvec2(TO_BF16(v.x) | (TO_BF16(v.y) << 16u), TO_BF16(v.z) | (TO_BF16(v.w) << 16u)); }\n"}},
     [GPU_CUDA] =
         {{"", "FN f32x4 rlx_ld4_f32(unsigned char *p, i64 i) { return *(float4 *)((float *)p + i); }\n",
           "FN void rlx_st4_f32(unsigned char *p, i64 i, f32x4 v) { *(float4 *)((float *)p + i) = v; }\n"},
@@ -136,7 +136,8 @@ static const char *const vectors[3][3][3] = {
           "FN void rlx_st4_f32(device uchar *p, i64 i, f32x4 v) { *(device float4 *)((device float *)p + i) = v; }\n"},
          {"",
           "FN f32x4 rlx_ld4_f16(device uchar *p, i64 i) { return float4(*(device half4 *)((device half *)p + i)); }\n",
-          "FN void rlx_st4_f16(device uchar *p, i64 i, f32x4 v) { *(device half4 *)((device half *)p + i) = half4(v); }\n"},
+          "FN void rlx_st4_f16(device uchar *p, i64 i, f32x4 v) { *(device half4 *)((device half *)p + i) = half4(v); "
+          "}\n"},
          {"",
           "FN f32x4 rlx_ld4_bf16(device uchar *p, i64 i) { uint2 w = *(device uint2 *)((device ushort *)p + i);\n"
           "  return F32X4(BITS_U2F(w.x << 16u), BITS_U2F(w.x & 0xffff0000u), BITS_U2F(w.y << 16u),"
@@ -172,16 +173,17 @@ static void one_reduction(const render *r, const char *name, const char *op, boo
     text_printf(out, "  if ((LOCAL_ID & %uu) == 0u) rlx_red[LOCAL_ID / %uu] = %s(v);\n  BARRIER();\n", subgroup(r) - 1,
                 subgroup(r), pack);
     snprintf(joined, sizeof joined, op, "v", "w");
-    text_printf(out, "  v = %s(rlx_red[0]);\n  for (u32 i = 1u; i < %uu; i++) { %s w = %s(rlx_red[i]); v = %s; }\n", open,
-                invocations(r) / subgroup(r), type, open, joined);
+    text_printf(out, "  v = %s(rlx_red[0]);\n  for (u32 i = 1u; i < %uu; i++) { %s w = %s(rlx_red[i]); v = %s; }\n",
+                open, invocations(r) / subgroup(r), type, open, joined);
     text_add(out, "  return v;\n}\n");
     return;
   }
   snprintf(joined, sizeof joined, op, "v", "w");
   text_printf(out, "  rlx_red[LOCAL_ID] = %s(v);\n  BARRIER();\n  for (u32 n = WG; n > 1u;) {\n", pack);
-  text_printf(out, "    u32 h = (n + 1u) / 2u;\n    if (LOCAL_ID + h < n) {\n      %s w = %s(rlx_red[LOCAL_ID + h]);\n", type,
-              open);
-  text_printf(out, "      v = %s;\n      rlx_red[LOCAL_ID] = %s(v);\n    }\n    BARRIER();\n    n = h;\n  }\n", joined, pack);
+  text_printf(out, "    u32 h = (n + 1u) / 2u;\n    if (LOCAL_ID + h < n) {\n      %s w = %s(rlx_red[LOCAL_ID + h]);\n",
+              type, open);
+  text_printf(out, "      v = %s;\n      rlx_red[LOCAL_ID] = %s(v);\n    }\n    BARRIER();\n    n = h;\n  }\n", joined,
+              pack);
   text_printf(out, "  return %s(rlx_red[0]);\n}\n", open);
 }
 
@@ -214,17 +216,19 @@ static bool has_width(const render *r, int bytes) {
 }
 
 static void glsl_head(const render *r, text *out) {
-  text_add(out,
-           "#version 460\n#extension GL_EXT_buffer_reference : require\n#extension GL_EXT_scalar_block_layout : require\n"
-           "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n"
-           "#extension GL_EXT_control_flow_attributes : require\n");
+  text_add(
+      out,
+      "#version 460\n#extension GL_EXT_buffer_reference : require\n#extension GL_EXT_scalar_block_layout : require\n"
+      "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n"
+      "#extension GL_EXT_control_flow_attributes : require\n");
   if (has_width(r, 2)) text_add(out, "#extension GL_EXT_shader_16bit_storage : require\n");
   if (has_width(r, 1)) text_add(out, "#extension GL_EXT_shader_8bit_storage : require\n");
   if (subgroup(r) && (reduces(r) || (r->uses & USE_SHUFFLE)))
     text_add(out, "#extension GL_KHR_shader_subgroup_shuffle : require\n");
   if (r->target->float_controls)
-    text_add(out, "#extension GL_EXT_spirv_intrinsics : require\n"
-                  "spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 32);\n");
+    text_add(out,
+             "#extension GL_EXT_spirv_intrinsics : require\n"
+             "spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 32);\n");
   uint32_t size[3];
   gpu_workgroup(r->f, size);
   text_printf(out, "layout(local_size_x = %u, local_size_y = %u, local_size_z = %u) in;\n", size[0], size[1], size[2]);
@@ -233,9 +237,10 @@ static void glsl_head(const render *r, text *out) {
 static void common_head(const render *r, text *out) {
   gpu_dialect dialect = r->target->dialect;
   text_add(out, gpu_prelude(dialect));
-  text_add(out, dialect == GPU_GLSL   ? "#define FN\n#define UNROLL [[unroll]]\n"
-                : dialect == GPU_CUDA ? "#define FN static __device__ __forceinline__\n#define UNROLL _Pragma(\"unroll\")\n"
-                                      : "#define FN static inline\n#define UNROLL _Pragma(\"unroll\")\n");
+  text_add(out, dialect == GPU_GLSL ? "#define FN\n#define UNROLL [[unroll]]\n"
+                : dialect == GPU_CUDA
+                    ? "#define FN static __device__ __forceinline__\n#define UNROLL _Pragma(\"unroll\")\n"
+                    : "#define FN static inline\n#define UNROLL _Pragma(\"unroll\")\n");
   text_printf(out, "#define WG %uu\n#define GLOBAL_ID (GROUP_ID * WG + LOCAL_ID)\n#define GLOBAL_SIZE (GROUPS * WG)\n",
               invocations(r));
   uint32_t size[3];
@@ -298,7 +303,8 @@ static void entry(const render *r, text *out) {
   for (int i = 0; i < r->arg_count; i++) {
     const render_arg *a = &r->args[i];
     if (gpu_arg_is_operand(a->arg)) {
-      text_printf(out, "  %s%s rlx_p_%d = rlx_b%srlx_a_%d;\n", dialect == GPU_GLSL ? "const " : "", pointer(r), i, dot, i);
+      text_printf(out, "  %s%s rlx_p_%d = rlx_b%srlx_a_%d;\n", dialect == GPU_GLSL ? "const " : "", pointer(r), i, dot,
+                  i);
       text_printf(out, "  const bool rlx_has_%d = rlx_p_%d != %s;\n", i, i, dialect == GPU_GLSL ? "u64(0)" : "0");
     } else if (!a->arg->length) {
       text_printf(out, "  const %s rlx_a_%d = rlx_b%srlx_a_%d;\n", gpu_type_of(a->dtype)->value, i, dot, i);

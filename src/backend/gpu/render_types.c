@@ -54,8 +54,8 @@ rlx_dtype gpu_variable_dtype(const rlx_node *n, const char *name, size_t length)
 }
 
 static rlx_dtype operand_dtype(const rlx_gpu_arg *arg, const rlx_node *n) {
-  const rlx_type *t = !n ? NULL
-                      : arg->flags & RLX_GPU_INPUT ? rlx_node_input_type(n, arg->index)
+  const rlx_type *t = !n                            ? NULL
+                      : arg->flags & RLX_GPU_INPUT  ? rlx_node_input_type(n, arg->index)
                       : arg->flags & RLX_GPU_OUTPUT ? rlx_node_output_type(n, arg->index)
                                                     : NULL;
   return t ? t->dtype : RLX_UNDEFINED;
@@ -89,8 +89,9 @@ rlx_status gpu_arg_dtype(const rlx_gpu_function *f, const rlx_gpu_arg *arg, cons
     d = gpu_variable_dtype(n, arg->type, strlen(arg->type));
   bool missing = d == RLX_UNDEFINED && gpu_arg_is_operand(arg) && own == RLX_UNDEFINED;
   if (!missing && !gpu_type_of(d))
-    return RLX_FAIL(UNSUPPORTED, "kernel text '%s': argument '%s' of type %s has dtype %s, which kernel texts do not read",
-                    f->name, arg->name, arg->type ? arg->type : "its operand", rlx_dtype_name(own));
+    return RLX_FAIL(UNSUPPORTED,
+                    "kernel text '%s': argument '%s' of type %s has dtype %s, which kernel texts do not read", f->name,
+                    arg->name, arg->type ? arg->type : "its operand", rlx_dtype_name(own));
   *dtype = gpu_arg_is_operand(arg) ? d : widened(d);
   return RLX_OK;
 }
@@ -163,7 +164,8 @@ void gpu_scalars_set_floats(gpu_scalars *s, const char *name, const double *valu
 static rlx_status write_int(const gpu_slot *s, int64_t v, int i, char *block) {
   char *at = block + s->offset + i * types[s->dtype].bytes;
   if (s->dtype == RLX_INT32 ? v < INT32_MIN || v > INT32_MAX : s->dtype == RLX_UINT32 ? v < 0 || v > UINT32_MAX : false)
-    return RLX_FAIL(INVALID, "argument '%s' of type %s cannot hold %lld", s->arg->name, types[s->dtype].name, (long long)v);
+    return RLX_FAIL(INVALID, "argument '%s' of type %s cannot hold %lld", s->arg->name, types[s->dtype].name,
+                    (long long)v);
   if (s->dtype == RLX_FLOAT || s->dtype == RLX_DOUBLE)
     dtype_store(s->dtype, at, 0, (double)v);
   else
@@ -204,7 +206,8 @@ static rlx_status write_set(const gpu_slot *s, const gpu_scalar *v, char *block)
 
 rlx_status gpu_block_scalars(const gpu_layout *l, const gpu_scalars *scalars, const rlx_node *n,
                              const int64_t *output_counts, void *block) {
-  if (scalars && scalars->failed) return RLX_FAIL(INVALID, "out of memory, or the name of an argument is longer than 31 bytes");
+  if (scalars && scalars->failed)
+    return RLX_FAIL(INVALID, "out of memory, or the name of an argument is longer than 31 bytes");
   for (int i = 0; i < l->count; i++) {
     const gpu_slot *s = &l->slots[i];
     if (gpu_arg_is_operand(s->arg)) continue;

@@ -25,8 +25,8 @@ static int number_length(const char *s) {
 }
 
 static int sign_length(const char *s) {
-  static const char *const signs[] = {"<<=", ">>=", "->", "++", "--", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||",
-                                      "+=",  "-=",  "*=", "/=", "%=", "&=", "|=", "^=", NULL};
+  static const char *const signs[] = {"<<=", ">>=", "->", "++", "--", "<<", ">>", "<=", ">=", "==", "!=",
+                                      "&&",  "||",  "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", NULL};
   for (int i = 0; signs[i]; i++)
     if (strncmp(s, signs[i], strlen(signs[i])) == 0) return (int)strlen(signs[i]);
   return *s && strchr("+-*/%&|^~!<>=?:;,.()[]{}", *s) ? 1 : 0;
@@ -62,7 +62,8 @@ static rlx_status next(const char *s, int line, gpu_token *out) {
     out->kind = TOKEN_SIGN;
     out->length = sign_length(s);
     if (*s == '#') return RLX_FAIL(INVALID, "line %d: rule no-preprocessor: a text has no lines with '#'", line);
-    if (!out->length) return RLX_FAIL(INVALID, "line %d: rule plain-text: the character '%c' is in no dialect", line, *s);
+    if (!out->length)
+      return RLX_FAIL(INVALID, "line %d: rule plain-text: the character '%c' is in no dialect", line, *s);
   }
   return RLX_OK;
 }

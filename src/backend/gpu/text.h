@@ -30,10 +30,10 @@ size_t token_close(const gpu_tokens *t, size_t i);
 /* Writes tokens with as much white space as reading needs: a line a statement. */
 typedef struct gpu_writer {
   text *out;
-  int depth;      /* of braces */
-  int brackets;   /* open ( and [ */
-  bool line;      /* at the start of a line */
-  char last[2];   /* 'w' word, else the sign's last character; [1]: the one before */
+  int depth;    /* of braces */
+  int brackets; /* open ( and [ */
+  bool line;    /* at the start of a line */
+  char last[2]; /* 'w' word, else the sign's last character; [1]: the one before */
 } gpu_writer;
 
 void gpu_write_word(gpu_writer *w, const char *s, size_t length);
