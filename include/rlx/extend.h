@@ -381,6 +381,9 @@ typedef struct rlx_gpu_constant { /* compile-time constants; never a run-time ex
   int64_t value;
 } rlx_gpu_constant;
 
+/* A text written as code: RLX_GPU_TEXT(y[i] = x[i];). */
+#define RLX_GPU_TEXT(...) #__VA_ARGS__
+
 typedef struct rlx_gpu_text rlx_gpu_text;
 /* Appends to the text that a make_ function is asked for. */
 #if defined(__GNUC__)

@@ -457,6 +457,11 @@ const gpu_snippet gpu_snippets[] = {
       u32 bits = ma < 0x800000u ? ma : (ma & 0x7fffffu) | (u32(e) << 23u);
       return COPYSIGN(BITS_U2F(bits), x);
     }),
+  SNIPPET(MOD, /* the sign of y */
+    FN f32 MOD(f32 x, f32 y) {
+      f32 r = FMOD(x, y);
+      return r == 0.0f ? COPYSIGN(r, y) : (r < 0.0f) != (y < 0.0f) ? r + y : r;
+    }),
   SNIPPET(SHIFT_LEFT,
     FN u32 SHIFT_LEFT(u32 x, u32 y) { return y >= 32u ? 0u : x << y; }
     FN u64 SHIFT_LEFT(u64 x, u64 y) { return y >= u64(64u) ? u64(0u) : x << u32(y); }

@@ -271,7 +271,6 @@ static const char *scalar_op(const rlx_node *n, int row, fused_program *p) {
   bool whole = !is_real(type);
   if (whole && (ew_rows[row].kind == EW_DIVIDE || ew_rows[row].kind == EW_POWER || row == EW_Shrink))
     return rlx_reason("%s of integers is left to the CPU, which can refuse a zero divisor", ew_rows[row].name);
-  if (row == EW_Mod && ab[0] == 0) return "Mod of floats without fmod";
   if (ew_rows[row].arity == EW_ARITY_N)
     fold_steps(p, row, ab, type, rlx_node_output_type(n, 0)->dtype);
   else
