@@ -227,7 +227,8 @@ typedef struct rlx_load_options {
   const rlx_registry *registry; /* ops known while loading; NULL: the process's */
   int64_t memory_limit;         /* bytes the loader may allocate; 0: three quarters of the memory */
 } rlx_load_options;
-#define RLX_LOAD_OPTIONS_INIT {sizeof(rlx_load_options), 0, NULL, 0}
+#define RLX_LOAD_OPTIONS_INIT                                                                                          \
+  { sizeof(rlx_load_options), 0, NULL, 0 }
 
 /* Loads a model: an ONNX file, or rlx's text form (chosen by content). Weights stay in the mapped file.
  * Operators that no registry knows are kept by name; making a session reports them. */
@@ -291,8 +292,10 @@ typedef struct rlx_attr {
   const rlx_type *types;      /* TYPE (one), TYPES */
   size_t count;               /* of the list kinds */
 } rlx_attr;
-#define RLX_ATTR_I(attr_name, value) {.name = (attr_name), .kind = RLX_ATTR_INT, .i = (value)}
-#define RLX_ATTR_F(attr_name, value) {.name = (attr_name), .kind = RLX_ATTR_FLOAT, .f = (value)}
+#define RLX_ATTR_I(attr_name, value)                                                                                   \
+  { .name = (attr_name), .kind = RLX_ATTR_INT, .i = (value) }
+#define RLX_ATTR_F(attr_name, value)                                                                                   \
+  { .name = (attr_name), .kind = RLX_ATTR_FLOAT, .f = (value) }
 
 typedef struct rlx_node_desc {
   uint32_t struct_size;
@@ -383,9 +386,11 @@ typedef struct rlx_session_options {
   const char *disable_passes; /* comma-separated names of passes to leave out; for tests and bisection */
   const char *debug;          /* as RLX_DEBUG; overrides it */
 } rlx_session_options;
-#define RLX_SESSION_OPTIONS_INIT                                                                         \
-  { sizeof(rlx_session_options), NULL, NULL, 0, 0, false, 0, RLX_POLICY_ALLOW, 0, 0, NULL, 0, NULL, 0,   \
-    false, NULL, NULL }
+#define RLX_SESSION_OPTIONS_INIT                                                                                       \
+  {                                                                                                                    \
+    sizeof(rlx_session_options), NULL, NULL, 0, 0, false, 0, RLX_POLICY_ALLOW, 0, 0, NULL, 0, NULL, 0, false, NULL,    \
+        NULL                                                                                                           \
+  }
 
 /* Compiles a graph for a device. The graph may be destroyed afterwards. Fails, among others, with one
  * message listing every node that no kernel can run. */
@@ -456,6 +461,19 @@ RLX_API RLX_MUST_USE rlx_status rlx_binding_output(rlx_binding *b, const char *n
  * whatever runs later, and may be bound as an input (to this or another binding) without a copy. */
 RLX_API RLX_MUST_USE rlx_status rlx_binding_get(rlx_binding *b, const char *name, rlx_tensor **out);
 
+/* A tensor in memory of the session's device (host memory on the cpu), not zeroed. Bound as an input or output it is
+ * used where it is, in one run after another without a copy. rlx_tensor_data is NULL where the host does not see that
+ * memory. It may outlive the session. */
+RLX_API RLX_MUST_USE rlx_status rlx_tensor_on_device(rlx_session *s, rlx_dtype dtype, int rank, const int64_t *dims,
+                                                     rlx_tensor **out);
+/* The same over memory of the application's: `bytes` from `offset`, a multiple of 16, in a buffer of the backend's API
+ * (see its header). It must outlive the tensor; rlx_tensor_data is NULL. */
+RLX_API RLX_MUST_USE rlx_status rlx_tensor_native(rlx_session *s, void *buffer, uint64_t offset, uint64_t bytes,
+                                                  rlx_dtype dtype, int rank, const int64_t *dims, rlx_tensor **out);
+/* Copies the contents between tensors of one dtype and count, wherever they are, and waits. Not while a run uses them.
+ */
+RLX_API RLX_MUST_USE rlx_status rlx_tensor_copy(const rlx_tensor *from, rlx_tensor *to);
+
 /* A flag that stops a run from any thread: the run ends with RLX_CANCELLED between two steps. */
 typedef struct rlx_cancel rlx_cancel;
 RLX_API RLX_MUST_USE rlx_status rlx_cancel_create(rlx_cancel **out);
@@ -468,7 +486,8 @@ typedef struct rlx_run_options {
   void (*progress)(void *user, int64_t done_steps, int64_t total_steps); /* between steps */
   void *progress_user;
 } rlx_run_options;
-#define RLX_RUN_OPTIONS_INIT {sizeof(rlx_run_options), NULL, NULL, NULL}
+#define RLX_RUN_OPTIONS_INIT                                                                                           \
+  { sizeof(rlx_run_options), NULL, NULL, NULL }
 
 /* Runs once and waits. After a failure the session and the binding can be used again at once. */
 RLX_API RLX_MUST_USE rlx_status rlx_run(rlx_binding *b, const rlx_run_options *options);

@@ -1,7 +1,6 @@
 /* direct.c — sparse.lu_solve and cholesky_solve: direct solvers, their dense references and derivatives. */
 #include "direct.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,7 +149,7 @@ static rlx_status eliminate(const rlx_ctx *ctx, int64_t n, int64_t width, double
     for (int64_t i = j + 1; i < n; i++)
       if (fabs(m[i * stride + j]) > fabs(m[best * stride + j])) best = i;
     double pivot = m[best * stride + j];
-    if (!(fabs(pivot) > DBL_EPSILON * most))
+    if (!(fabs(pivot) > SINGULAR_RATIO * most))
       return rlx_fail(ctx, RLX_INVALID, "the matrix is singular to working precision: pivot %lld of %lld is %.3g",
                       (long long)j, (long long)n, pivot);
     for (int64_t k = j; k < stride; k++) {
@@ -236,6 +235,8 @@ static rlx_status eval_cholesky(rlx_ctx *ctx) { return reference(ctx, true); }
 /* ---- derivatives
  * ---------------------------------------------------------------------------------------------------------------- */
 
+static int rank_of(const rlx_node *n) { return rlx_node_input_type(n, 3)->rank; }
+
 /* The same solver with another right-hand side, of A or of A transposed. */
 static rlx_value *solve_again(rlx_graph *g, const rlx_node *n, rlx_value *b, bool transposed) {
   const direct_params *p = rlx_node_params(n);
@@ -261,7 +262,7 @@ static rlx_status vjp_lu(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, 
 static rlx_status jvp_lu(rlx_graph *g, const rlx_node *n, rlx_value *const *dx, rlx_value **dy) {
   const direct_params *p = rlx_node_params(n);
   rlx_value *da[3] = {dx[0], rlx_node_input(n, 1), rlx_node_input(n, 2)}, *b = dx[3];
-  if (dx[0]) b = build_sub(g, b, build_product(g, da, rlx_node_output(n, 0), p->transpose, NULL));
+  if (dx[0]) b = build_sub(g, b, build_product(g, da, rlx_node_output(n, 0), p->transpose, NULL, rank_of(n)));
   if (b) dy[0] = solve_again(g, n, b, p->transpose);
   return rlx_graph_status(g);
 }
@@ -279,11 +280,13 @@ static rlx_status vjp_cholesky(rlx_graph *g, const rlx_node *n, rlx_value *const
 /* S dx = db - dS x with S = (A + A') / 2. */
 static rlx_status jvp_cholesky(rlx_graph *g, const rlx_node *n, rlx_value *const *dx, rlx_value **dy) {
   rlx_value *da[3] = {dx[0], rlx_node_input(n, 1), rlx_node_input(n, 2)}, *b = dx[3], *x = rlx_node_output(n, 0);
+  int rank = rank_of(n);
   if (dx[0] && direct_uplo(rlx_node_params(n)) != UPLO_FULL)
     return rlx_graph_fail(g, RLX_UNSUPPORTED, "sparse.cholesky_solve: no forward derivative of one triangle's values");
   if (dx[0]) {
-    rlx_value *twice = build_add(g, build_product(g, da, x, false, NULL), build_product(g, da, x, true, NULL));
-    b = build_sub(g, b, build_scale(g, twice, 0.5));
+    rlx_value *twice =
+        build_add(g, build_product(g, da, x, false, NULL, rank), build_product(g, da, x, true, NULL, rank));
+    b = build_sub(g, b, build_scale(g, twice, 0.5, rlx_value_type(x)->dtype));
   }
   if (b) dy[0] = solve_again(g, n, b, false);
   return rlx_graph_status(g);
@@ -296,8 +299,7 @@ static rlx_status jvp_cholesky(rlx_graph *g, const rlx_node *n, rlx_value *const
 #define TRIDIAGONAL                                                                                                    \
   "double[10] = {4, -1, -1, 4, -1, -1, 4, -1, -1, 4}, int32[10] = {0, 1, 0, 1, 2, 1, 2, 3, 2, 3}, "                    \
   "int32[5] = {0, 2, 5, 8, 10}"
-#define LOWER                                                                                                          \
-  "float[7] = {4, -1, 4, -1, 4, -1, 4}, int64[7] = {0, 0, 1, 1, 2, 2, 3}, int64[5] = {0, 1, 3, 5, 7}"
+#define LOWER "float[7] = {4, -1, 4, -1, 4, -1, 4}, int64[7] = {0, 0, 1, 1, 2, 2, 3}, int64[5] = {0, 1, 3, 5, 7}"
 
 static const rlx_port inputs[] = {SPARSE_MATRIX(""), SPARSE_T("b"), {0}};
 static const rlx_port outputs[] = {SPARSE_T("x"), {0}};

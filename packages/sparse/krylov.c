@@ -124,7 +124,7 @@ static void lay_out(krylov *k) {
   for (int i = 0; i < vectors[k->method]; i++) k->v[i] = take(k, longest, value);
   k->restart = k->params->restart < n ? k->params->restart : n;
   if (k->method == METHOD_GMRES) {
-    k->basis = take(k, (k->restart + 1) * value, n);
+    k->basis = take(k, n, (k->restart + 1) * value);
     k->small = take(k, (k->restart + 1) * (k->restart + 4), sizeof(double));
   } else {
     k->small = take(k, 1, sizeof(double));
@@ -322,8 +322,7 @@ static int64_t workspace(rlx_bound *b, const void *state) {
 #define TRIDIAGONAL                                                                                                    \
   "double[10] = {4, -1, -1, 4, -1, -1, 4, -1, -1, 4}, int32[10] = {0, 1, 0, 1, 2, 1, 2, 3, 2, 3}, "                    \
   "int32[5] = {0, 2, 5, 8, 10}"
-#define UNSYMMETRIC                                                                                                    \
-  "float[7] = {4, -1, -2, 5, 1, 3, 6}, int64[7] = {0, 2, 0, 1, 2, 1, 2}, int64[4] = {0, 2, 5, 7}"
+#define UNSYMMETRIC "float[7] = {4, -1, -2, 5, 1, 3, 6}, int64[7] = {0, 2, 0, 1, 2, 1, 2}, int64[4] = {0, 2, 5, 7}"
 #define TALL "double[5] = {1, 2, -1, 1, 3}, int64[5] = {0, 1, 0, 1, 0}, int64[5] = {0, 1, 2, 4, 5}"
 
 static const rlx_port inputs[] = {SPARSE_MATRIX(""),

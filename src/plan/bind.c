@@ -264,6 +264,7 @@ static rlx_status infer_bound(binder *b, program_node *n, bool *complete, uint64
 /* Why no device can run the node, whatever kernels there are; NULL: it can. */
 static const char *host_only(binder *b, const program_node *n, bool dynamic) {
   if (dynamic) return "its output's size is known only after running";
+  if (n->child_count) return "it has subgraphs";
   for (int i = 0; i < n->input_count + n->node->output_count; i++) {
     uint32_t slot = i < n->input_count ? n->inputs[i] : n->outputs[i - n->input_count];
     if (slot == NO_SLOT) continue;
@@ -411,12 +412,12 @@ static rlx_status prepare_all(binder *b) {
 
 /* ---- the stage ---------------------------------------------------------------------------- */
 
-#define MOVE_LIST(b, list, to, to_count)                                                                 \
-  do {                                                                                                   \
-    (b)->s->to = arena_copy(&(b)->s->memory, (b)->list.data, (b)->list.count * sizeof *(b)->list.data);  \
-    if (!(b)->s->to) return status_no_memory((b)->list.count * sizeof *(b)->list.data);                  \
-    (b)->s->to_count = (int)(b)->list.count;                                                             \
-    (b)->list.count = 0;                                                                                 \
+#define MOVE_LIST(b, list, to, to_count)                                                                               \
+  do {                                                                                                                 \
+    (b)->s->to = arena_copy(&(b)->s->memory, (b)->list.data, (b)->list.count * sizeof *(b)->list.data);                \
+    if (!(b)->s->to) return status_no_memory((b)->list.count * sizeof *(b)->list.data);                                \
+    (b)->s->to_count = (int)(b)->list.count;                                                                           \
+    (b)->list.count = 0;                                                                                               \
   } while (0)
 
 static rlx_status make_key(binder *b) {
@@ -516,8 +517,8 @@ static void log_plan(const stage *s) {
       if (p->kind == PLACE_EXTERNAL) text_printf(&line, " slot %u", p->slot);
       if (p->kind == PLACE_NONE) text_add(&line, " none");
     }
-    log_line(RLX_LOG_DEBUG, "plan: %d %s%s '%s'%s%s", t, st->device ? "device " : "", st->from->node->op_name, st->from->node->name,
-             line.data ? line.data : "", st->workspace_bytes ? " and workspace" : "");
+    log_line(RLX_LOG_DEBUG, "plan: %d %s%s '%s'%s%s", t, st->device ? "device " : "", st->from->node->op_name,
+             st->from->node->name, line.data ? line.data : "", st->workspace_bytes ? " and workspace" : "");
     text_finish(&line);
   }
 }

@@ -1,7 +1,7 @@
 /* device_steps.c — a stage with steps on a device: what the executor of GPUs asks of a run. */
 #include "runtime/session.h"
 
-static void relocated(void *user) { frame_patch(user); }
+static rlx_status relocated(void *user) { return frame_patch(user); }
 
 static rlx_status host_step(void *user, int t) { return step_run(user, t); }
 

@@ -160,7 +160,8 @@ rlx_status exec_keep(rlx_ctx *ctx, rlx_tensor *value);
 void *exec_take(rlx_ctx *ctx, int64_t bytes);
 void exec_give(rlx_ctx *ctx, void *data, int64_t bytes);
 rlx_status steps_run(run_frame *f);
-void frame_patch(run_frame *f);
+/* The operands that lie outside run memory. */
+rlx_status frame_patch(run_frame *f);
 /* One step on the host, with everything debugging wants; a failure names node, op and kernel. */
 rlx_status step_run(run_frame *f, int t);
 /* DEBUG_CHECK: the op's eval on the same inputs must agree. */

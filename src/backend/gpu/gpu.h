@@ -39,16 +39,17 @@ typedef struct gpu_list gpu_list;
 
 /* One launch of a portable kernel. */
 typedef struct gpu_launch {
-  void *kernel;                    /* from kernel_create */
-  uint64_t block;                  /* device address of its argument block */
-  const gpu_buffer *block_buffer;  /* the same as buffer and offset */
+  void *kernel;                   /* from kernel_create */
+  uint64_t block;                 /* device address of its argument block */
+  const gpu_buffer *block_buffer; /* the same as buffer and offset */
   int64_t block_offset;
   uint32_t groups[3];
   const struct gpu_operands *operands; /* of the step, for a backend that interprets it */
   int index;                           /* which launch of the step */
 } gpu_launch;
 
-/* The operands of a step: spans in the order inputs, outputs, with the operands as the host describes them (data NULL). */
+/* The operands of a step: spans in the order inputs, outputs, with the operands as the host describes them (data NULL).
+ */
 typedef struct gpu_operands {
   const rlx_node *node;
   const char *kernel;           /* its name */
@@ -73,8 +74,8 @@ typedef struct gpu_source {
 } gpu_source;
 
 typedef struct gpu_open_options {
-  uint32_t debug;           /* DEBUG_… switches */
-  bool discrete;            /* hide device memory from the host even where it is visible */
+  uint32_t debug; /* DEBUG_… switches */
+  bool discrete;  /* hide device memory from the host even where it is visible */
 } gpu_open_options;
 
 typedef struct gpu_api {
@@ -86,6 +87,8 @@ typedef struct gpu_api {
 
   rlx_status (*buffer_create)(gpu_device *d, gpu_memory_kind kind, int64_t bytes, gpu_buffer *out);
   void (*buffer_destroy)(gpu_device *d, gpu_buffer *b);
+  /* Describes a buffer of the application's; it is not destroyed. NULL: the backend takes none. */
+  rlx_status (*buffer_adopt)(gpu_device *d, void *native, int64_t bytes, gpu_buffer *out);
 
   /* Compiles a portable kernel; the compiler's log is in the status. Thread-safe. */
   rlx_status (*kernel_create)(gpu_device *d, const gpu_source *source, void **kernel);

@@ -24,7 +24,8 @@ static rlx_status make_constant(gpu_session *s, const void *data, int64_t bytes,
   c->key.bytes = bytes;
   rlx_status status = gpu_memory_make(s->shared, bytes, 0, &c->memory);
   if (status == RLX_OK) status = gpu_memory_write(c->memory, 0, data, bytes);
-  if (status == RLX_OK && !map_put_bytes(&s->constants, &c->key, sizeof c->key, c)) status = status_no_memory(sizeof *c);
+  if (status == RLX_OK && !map_put_bytes(&s->constants, &c->key, sizeof c->key, c))
+    status = status_no_memory(sizeof *c);
   if (status == RLX_OK) {
     *out = c;
     return RLX_OK;
@@ -154,20 +155,21 @@ void gpu_session_destroy(gpu_session *s) {
   mem_free(s);
 }
 
+gpu_shared *gpu_session_shared(gpu_session *s) { return s->shared; }
+
 rlx_status gpu_memory_create(gpu_session *s, int64_t bytes, int64_t host_bytes, gpu_memory **out) {
   return gpu_memory_make(s->shared, bytes, host_bytes, out);
 }
 
-bool gpu_memory_of(const gpu_memory *m, const gpu_session *s) { return m && m->shared == s->shared; }
+bool gpu_memory_of(const gpu_memory *m, const gpu_session *s) { return m && s && m->shared == s->shared; }
 
 double gpu_session_trip_us(const gpu_session *s) { return s->shared->trip_us; }
 
 void gpu_session_stats(gpu_session *s, gpu_stats *out) {
-  *out = (gpu_stats){__atomic_load_n(&s->stats.trips, __ATOMIC_RELAXED),
-                     __atomic_load_n(&s->stats.submits, __ATOMIC_RELAXED),
-                     __atomic_load_n(&s->stats.staged, __ATOMIC_RELAXED),
-                     __atomic_load_n(&s->stats.recorded, __ATOMIC_RELAXED),
-                     __atomic_load_n(&s->stats.replayed, __ATOMIC_RELAXED)};
+  *out = (gpu_stats){
+      __atomic_load_n(&s->stats.trips, __ATOMIC_RELAXED), __atomic_load_n(&s->stats.submits, __ATOMIC_RELAXED),
+      __atomic_load_n(&s->stats.staged, __ATOMIC_RELAXED), __atomic_load_n(&s->stats.recorded, __ATOMIC_RELAXED),
+      __atomic_load_n(&s->stats.replayed, __ATOMIC_RELAXED)};
 }
 
 /* ---- stages ------------------------------------------------------------------------------- */
@@ -287,3 +289,10 @@ void gpu_stage_cost(const stage *s, gpu_cost *out) {
 }
 
 int64_t gpu_stage_host_bytes(const stage *s) { return gpu_stage_of(s)->host_bytes; }
+
+bool gpu_stage_uses(const stage *s, uint32_t slot) {
+  const gpu_stage *g = gpu_stage_of(s);
+  for (int i = 0; i < g->location_count; i++)
+    if (g->locations[i].slot == slot) return true;
+  return false;
+}
