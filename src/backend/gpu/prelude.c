@@ -114,19 +114,14 @@ const gpu_snippet gpu_snippets[] = {
   SNIPPET(NARROW_I16, FN i32 NARROW_I16(i32 x) { return (x << 16) >> 16; }),
   SNIPPET(NARROW_U8, FN u32 NARROW_U8(u32 x) { return x & 255u; }),
   SNIPPET(NARROW_U16, FN u32 NARROW_U16(u32 x) { return x & 65535u; }),
-  SNIPPET(TO_I64, /* saturates; NaN is 0 */
+  SNIPPET(TO_I32, /* what does not fit is the least number, as on processors */
+    FN i32 TO_I32(f32 x) { return x > -2147483648.0f && x < 2147483648.0f ? i32(x) : -2147483647 - 1; }),
+  SNIPPET(TO_I64,
     FN i64 TO_I64(f32 x) {
-      if (ISNAN(x)) return i64(0);
-      if (x >= 9.22337204e18f) return i64((u64(0x7fffffffu) << 32u) | u64(0xffffffffu));
-      if (x <= -9.22337204e18f) return i64(u64(0x80000000u) << 32u);
-      return i64(x);
+      return x > -9.22337204e18f && x < 9.22337204e18f ? i64(x) : i64(u64(0x80000000u) << 32u);
     }),
   SNIPPET(TO_U64,
-    FN u64 TO_U64(f32 x) {
-      if (ISNAN(x)) return u64(0);
-      if (x >= 1.84467441e19f) return (u64(0xffffffffu) << 32u) | u64(0xffffffffu);
-      return x < 0.0f ? u64(TO_I64(x)) : u64(x);
-    }),
+    FN u64 TO_U64(f32 x) { return x >= 9.22337204e18f && x < 1.84467441e19f ? u64(x) : u64(TO_I64(x)); }),
   SNIPPET(POWER_OF_TWO, FN f32 POWER_OF_TWO(i32 n) { return BITS_U2F(u32(n + 127) << 23u); }),
   SNIPPET(EXP_LESS_ONE, /* e^r - 1 for |r| <= ln2 / 2 */
     FN f32 EXP_LESS_ONE(f32 r) {
@@ -161,7 +156,7 @@ const gpu_snippet gpu_snippets[] = {
       f32 scale = POWER_OF_TWO(i32(whole) - 1);
       f32 y = 2.0f * FMA(q, scale, scale - 0.5f);
       if (ISNAN(x)) return x;
-      return x > 88.72284f ? INF : ABS(x) < 0.00012207031f ? FMA(x * x, 0.5f, x) : y;
+      return x == 0.0f ? x : x > 88.72284f ? INF : ABS(x) < 0.00012207031f ? FMA(x * x, 0.5f, x) : y;
     }),
   SNIPPET(LOG_POSITIVE, /* 0 < x < INF */
     FN f32 LOG_POSITIVE(f32 x) {

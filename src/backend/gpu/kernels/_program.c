@@ -88,6 +88,8 @@ static void write_conversion(rlx_gpu_text *t, rlx_dtype from, rlx_dtype to, cons
     rlx_gpu_write(t, "%s%s)", narrow_open(to), v);
   else if (is_real(from) && to == RLX_UINT64)
     rlx_gpu_write(t, "TO_U64(%s)", v);
+  else if (from == RLX_FLOAT && (to == RLX_INT32 || to == RLX_INT8 || to == RLX_UINT8))
+    rlx_gpu_write(t, "%s%s(TO_I32(%s)))", narrow_open(to), type, v);
   else if (is_real(from))
     rlx_gpu_write(t, "%s%s(TO_I64(%s)))", narrow_open(to), type, v);
   else
