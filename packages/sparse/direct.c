@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- attributes and shapes
- * ------------------------------------------------------------------------------------------------ */
+/* ---- attributes and shapes --------------------------------------------------------------------------------------- */
 
 int direct_uplo(const direct_params *p) {
   static const char *const names[] = {"full", "lower", "upper"};
@@ -26,8 +25,7 @@ static rlx_status infer(rlx_infer *ctx) {
   return status;
 }
 
-/* ---- symmetric matrices
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- symmetric matrices ------------------------------------------------------------------------------------------ */
 
 /* A whole matrix counts as (A + A') / 2, and its triangles may differ by a tolerance; of a triangle the other is empty.
  */
@@ -63,8 +61,7 @@ rlx_status symmetric_values(const void *ctx, const direct_params *p, const csr *
                   (long long)worst_row, (long long)worst_col, (long long)worst_col, (long long)worst_row, worst);
 }
 
-/* ---- by libraries
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- by libraries ------------------------------------------------------------------------------------------------ */
 
 static int64_t rhs_columns(const rlx_operand *b) { return b->rank == 2 ? b->dims[1] : 1; }
 
@@ -77,6 +74,21 @@ static void store(const rlx_operand *x, int64_t i, double v) {
     ((double *)x->data)[i] = v;
   else
     ((float *)x->data)[i] = (float)v;
+}
+
+/* Column w of a block, as doubles, and back. */
+static void load_column(const rlx_operand *b, int64_t n, int64_t width, int64_t w, double *to) {
+  if (width == 1 && b->dtype == RLX_DOUBLE)
+    memcpy(to, b->data, (size_t)n * sizeof *to);
+  else
+    for (int64_t i = 0; i < n; i++) to[i] = load(b, i * width + w);
+}
+
+static void store_column(const rlx_operand *x, int64_t n, int64_t width, int64_t w, const double *from) {
+  if (width == 1 && x->dtype == RLX_DOUBLE)
+    memcpy(x->data, from, (size_t)n * sizeof *from);
+  else
+    for (int64_t i = 0; i < n; i++) store(x, i * width + w, from[i]);
 }
 
 /* Column by column, in doubles. */
@@ -92,9 +104,9 @@ static rlx_status solve_with(rlx_ctx *ctx, const direct_solver *s) {
   double *column = ctx->workspace, *scratch = column + n;
   for (int64_t w = 0; w < width && status == RLX_OK; w++) {
     if (rlx_cancelled(ctx)) return rlx_fail(ctx, RLX_CANCELLED, "cancelled");
-    for (int64_t i = 0; i < n; i++) column[i] = load(b, i * width + w);
+    load_column(b, n, width, w, column);
     status = s->solve(ctx, f, p->transpose, column, scratch, factor_run_own(ctx->run_state, s));
-    for (int64_t i = 0; i < n; i++) store(x, i * width + w, column[i]);
+    if (status == RLX_OK) store_column(x, n, width, w, column);
   }
   return status;
 }
@@ -123,8 +135,7 @@ static const char *cholesky_why_not(const rlx_node *n) {
 static rlx_status run_lu(rlx_ctx *ctx) { return solve_with(ctx, direct_klu()); }
 static rlx_status run_cholesky(rlx_ctx *ctx) { return solve_with(ctx, direct_cholmod()); }
 
-/* ---- references
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- references -------------------------------------------------------------------------------------------------- */
 
 /* Dense elimination defines the ops; it is not meant for sizes at which a sparse solver is missed. */
 enum { REFERENCE_ROWS = 512 };
@@ -232,8 +243,7 @@ static rlx_status reference(rlx_ctx *ctx, bool symmetric) {
 static rlx_status eval_lu(rlx_ctx *ctx) { return reference(ctx, false); }
 static rlx_status eval_cholesky(rlx_ctx *ctx) { return reference(ctx, true); }
 
-/* ---- derivatives
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- derivatives ------------------------------------------------------------------------------------------------- */
 
 static int rank_of(const rlx_node *n) { return rlx_node_input_type(n, 3)->rank; }
 
@@ -292,8 +302,7 @@ static rlx_status jvp_cholesky(rlx_graph *g, const rlx_node *n, rlx_value *const
   return rlx_graph_status(g);
 }
 
-/* ---- records
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- records ----------------------------------------------------------------------------------------------------- */
 
 #define BIDIAGONAL "int64[6] = {0, 2, 1, 0, 1, 2}, int64[4] = {0, 2, 4, 6}"
 #define TRIDIAGONAL                                                                                                    \
