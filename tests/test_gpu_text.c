@@ -43,7 +43,8 @@ static void keeps(const char *body) {
 static void rules(void **unused) {
   (void)unused;
   breaks("y[0] = (f32)n;", "no-casts");
-  breaks("y[0] = (float)(n);", "portable-types");
+  breaks("y[0] = (f32)(n);", "no-casts");
+  breaks("y[0] = float(n);", "portable-types");
   breaks("f32 *p = 0;", "no-pointers");
   breaks("y[0] = *x;", "no-pointers");
   breaks("f32 v = x->z;", "no-pointers");

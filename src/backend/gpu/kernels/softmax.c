@@ -45,10 +45,10 @@ static const char short_rows[] = RLX_GPU_TEXT(
       BARRIER();
       sum = sum + w;
     }
-    f32 scale = LOGS != 0 ? LOG(sum) : 1.0f / sum;
+    f32 scale = LOGS != 0 ? LOG(sum) : sum;
     UNROLL for (u32 k = 0u; k < 8u; k++) {
       u32 c = lane + k * 32u;
-      if (on && c < count) y[at + i64(c)] = LOGS != 0 ? v[k] - scale : v[k] * scale;
+      if (on && c < count) y[at + i64(c)] = LOGS != 0 ? v[k] - scale : v[k] / scale;
     }
   }
 );
@@ -74,10 +74,10 @@ static const char long_rows[] = RLX_GPU_TEXT(
       }
     }
     sum = GROUP_SUM(sum);
-    f32 scale = LOGS != 0 ? LOG(sum) : 1.0f / sum;
+    f32 scale = LOGS != 0 ? LOG(sum) : sum;
     UNROLL for (u32 k = 0u; k < 16u; k++) {
       u32 c = LOCAL_ID + k * 256u;
-      if (c < count) y[at + i64(c)] = LOGS != 0 ? v[k] - scale : v[k] * scale;
+      if (c < count) y[at + i64(c)] = LOGS != 0 ? v[k] - scale : v[k] / scale;
     }
   }
 );
@@ -91,10 +91,10 @@ static const char any_rows[] = RLX_GPU_TEXT(
     f32 sum = 0.0f;
     for (u32 c = LOCAL_ID; c < count; c += WG) sum = sum + EXP(x[at + i64(c)] - m);
     sum = GROUP_SUM(sum);
-    f32 scale = LOGS != 0 ? LOG(sum) : 1.0f / sum;
+    f32 scale = LOGS != 0 ? LOG(sum) : sum;
     for (u32 c = LOCAL_ID; c < count; c += WG) {
       f32 v = x[at + i64(c)] - m;
-      y[at + i64(c)] = LOGS != 0 ? v - scale : EXP(v) * scale;
+      y[at + i64(c)] = LOGS != 0 ? v - scale : EXP(v) / scale;
     }
   }
 );
@@ -107,10 +107,10 @@ static const char columns[] = RLX_GPU_TEXT(
     for (u32 c = 0u; c < count; c++) m = MAX(m, x[at + i64(c) * i64(inner)]);
     f32 sum = 0.0f;
     for (u32 c = 0u; c < count; c++) sum = sum + EXP(x[at + i64(c) * i64(inner)] - m);
-    f32 scale = LOGS != 0 ? LOG(sum) : 1.0f / sum;
+    f32 scale = LOGS != 0 ? LOG(sum) : sum;
     for (u32 c = 0u; c < count; c++) {
       f32 v = x[at + i64(c) * i64(inner)] - m;
-      y[at + i64(c) * i64(inner)] = LOGS != 0 ? v - scale : EXP(v) * scale;
+      y[at + i64(c) * i64(inner)] = LOGS != 0 ? v - scale : EXP(v) / scale;
     }
   }
 );
