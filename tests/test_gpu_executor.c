@@ -14,9 +14,9 @@
 #include "ir/parse.h"
 #include "support/gpu_ops.h"
 
-#define OK(expr)                                                                                                       \
-  do {                                                                                                                 \
-    if ((expr) != RLX_OK) fail_msg("%s: %s", #expr, rlx_error_message());                                              \
+#define OK(expr)                                                          \
+  do {                                                                    \
+    if ((expr) != RLX_OK) fail_msg("%s: %s", #expr, rlx_error_message()); \
   } while (0)
 
 #define HEAD "<ir_version: 8, opset_import: [\"\" : 17, \"test\" : 1]>\n"

@@ -227,8 +227,7 @@ typedef struct rlx_load_options {
   const rlx_registry *registry; /* ops known while loading; NULL: the process's */
   int64_t memory_limit;         /* bytes the loader may allocate; 0: three quarters of the memory */
 } rlx_load_options;
-#define RLX_LOAD_OPTIONS_INIT                                                                                          \
-  { sizeof(rlx_load_options), 0, NULL, 0 }
+#define RLX_LOAD_OPTIONS_INIT {sizeof(rlx_load_options), 0, NULL, 0}
 
 /* Loads a model: an ONNX file, or rlx's text form (chosen by content). Weights stay in the mapped file.
  * Operators that no registry knows are kept by name; making a session reports them. */
@@ -292,10 +291,8 @@ typedef struct rlx_attr {
   const rlx_type *types;      /* TYPE (one), TYPES */
   size_t count;               /* of the list kinds */
 } rlx_attr;
-#define RLX_ATTR_I(attr_name, value)                                                                                   \
-  { .name = (attr_name), .kind = RLX_ATTR_INT, .i = (value) }
-#define RLX_ATTR_F(attr_name, value)                                                                                   \
-  { .name = (attr_name), .kind = RLX_ATTR_FLOAT, .f = (value) }
+#define RLX_ATTR_I(attr_name, value) {.name = (attr_name), .kind = RLX_ATTR_INT, .i = (value)}
+#define RLX_ATTR_F(attr_name, value) {.name = (attr_name), .kind = RLX_ATTR_FLOAT, .f = (value)}
 
 typedef struct rlx_node_desc {
   uint32_t struct_size;
@@ -386,11 +383,9 @@ typedef struct rlx_session_options {
   const char *disable_passes; /* comma-separated names of passes to leave out; for tests and bisection */
   const char *debug;          /* as RLX_DEBUG; overrides it */
 } rlx_session_options;
-#define RLX_SESSION_OPTIONS_INIT                                                                                       \
-  {                                                                                                                    \
-    sizeof(rlx_session_options), NULL, NULL, 0, 0, false, 0, RLX_POLICY_ALLOW, 0, 0, NULL, 0, NULL, 0, false, NULL,    \
-        NULL                                                                                                           \
-  }
+#define RLX_SESSION_OPTIONS_INIT                                                                         \
+  { sizeof(rlx_session_options), NULL, NULL, 0, 0, false, 0, RLX_POLICY_ALLOW, 0, 0, NULL, 0, NULL, 0,   \
+    false, NULL, NULL }
 
 /* Compiles a graph for a device. The graph may be destroyed afterwards. Fails, among others, with one
  * message listing every node that no kernel can run. */
@@ -486,8 +481,7 @@ typedef struct rlx_run_options {
   void (*progress)(void *user, int64_t done_steps, int64_t total_steps); /* between steps */
   void *progress_user;
 } rlx_run_options;
-#define RLX_RUN_OPTIONS_INIT                                                                                           \
-  { sizeof(rlx_run_options), NULL, NULL, NULL }
+#define RLX_RUN_OPTIONS_INIT {sizeof(rlx_run_options), NULL, NULL, NULL}
 
 /* Runs once and waits. After a failure the session and the binding can be used again at once. */
 RLX_API RLX_MUST_USE rlx_status rlx_run(rlx_binding *b, const rlx_run_options *options);

@@ -308,7 +308,8 @@ static rlx_status jvp_cholesky(rlx_graph *g, const rlx_node *n, rlx_value *const
 #define TRIDIAGONAL                                                                                                    \
   "double[10] = {4, -1, -1, 4, -1, -1, 4, -1, -1, 4}, int32[10] = {0, 1, 0, 1, 2, 1, 2, 3, 2, 3}, "                    \
   "int32[5] = {0, 2, 5, 8, 10}"
-#define LOWER "float[7] = {4, -1, 4, -1, 4, -1, 4}, int64[7] = {0, 0, 1, 1, 2, 2, 3}, int64[5] = {0, 1, 3, 5, 7}"
+#define LOWER                                                                                                          \
+  "float[7] = {4, -1, 4, -1, 4, -1, 4}, int64[7] = {0, 0, 1, 1, 2, 2, 3}, int64[5] = {0, 1, 3, 5, 7}"
 
 static const rlx_port inputs[] = {SPARSE_MATRIX(""), SPARSE_T("b"), {0}};
 static const rlx_port outputs[] = {SPARSE_T("x"), {0}};

@@ -260,8 +260,7 @@ static rlx_status eval_counters(rlx_ctx *ctx) {
   return RLX_OK;
 }
 
-#define INT64_PORT(port)                                                                                               \
-  { .name = port, .dtypes = RLX_SET(RLX_INT64) }
+#define INT64_PORT(port) {.name = port, .dtypes = RLX_SET(RLX_INT64)}
 const rlx_op factor_counters = {
     .struct_size = sizeof(rlx_op),
     .name = "sparse.counters",

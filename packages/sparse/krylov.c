@@ -316,7 +316,8 @@ static int64_t workspace(rlx_bound *b, const void *state) {
 #define TRIDIAGONAL                                                                                                    \
   "double[10] = {4, -1, -1, 4, -1, -1, 4, -1, -1, 4}, int32[10] = {0, 1, 0, 1, 2, 1, 2, 3, 2, 3}, "                    \
   "int32[5] = {0, 2, 5, 8, 10}"
-#define UNSYMMETRIC "float[7] = {4, -1, -2, 5, 1, 3, 6}, int64[7] = {0, 2, 0, 1, 2, 1, 2}, int64[4] = {0, 2, 5, 7}"
+#define UNSYMMETRIC                                                                                                    \
+  "float[7] = {4, -1, -2, 5, 1, 3, 6}, int64[7] = {0, 2, 0, 1, 2, 1, 2}, int64[4] = {0, 2, 5, 7}"
 #define TALL "double[5] = {1, 2, -1, 1, 3}, int64[5] = {0, 1, 0, 1, 0}, int64[5] = {0, 1, 2, 4, 5}"
 
 static const rlx_port inputs[] = {SPARSE_MATRIX(""),

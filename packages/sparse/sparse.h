@@ -119,11 +119,8 @@ extern const sparse_part sparse_product, sparse_transpose, sparse_spgemm, sparse
       {.name = prefix "col_idx", .variable = "I", .dtypes = RLX_SET_INDEX}, {                                          \
     .name = prefix "row_ptr", .variable = "I", .dtypes = RLX_SET_INDEX                                                 \
   }
-#define SPARSE_T(port)                                                                                                 \
-  { .name = port, .variable = "T", .dtypes = SPARSE_VALUES }
-#define SPARSE_I(port)                                                                                                 \
-  { .name = port, .variable = "I", .dtypes = RLX_SET_INDEX }
-#define SPARSE_COLUMNS                                                                                                 \
-  { .name = "columns", .dtypes = RLX_SET(RLX_INT64), .flags = RLX_OPTIONAL | RLX_HOST }
+#define SPARSE_T(port) {.name = port, .variable = "T", .dtypes = SPARSE_VALUES}
+#define SPARSE_I(port) {.name = port, .variable = "I", .dtypes = RLX_SET_INDEX}
+#define SPARSE_COLUMNS {.name = "columns", .dtypes = RLX_SET(RLX_INT64), .flags = RLX_OPTIONAL | RLX_HOST}
 
 #endif

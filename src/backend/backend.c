@@ -15,11 +15,10 @@ static void not_built(int i, char *text, size_t size) {
   snprintf(text, size, "this build of rlx has no such backend");
 }
 
-#define ABSENT(id)                                                                                                     \
-  static const char *const id##_kernels[] = {#id, "gpu", "cpu", NULL};                                                 \
+#define ABSENT(id) \
+  static const char *const id##_kernels[] = {#id, "gpu", "cpu", NULL}; \
   static const backend id##_backend = {#id, id##_kernels, NULL, none, not_built}
 ABSENT(cuda);
-ABSENT(metal);
 
 const backend *const backend_table[] = {&cuda_backend, &metal_backend,  &vulkan_backend,
                                         &cpu_backend,  &record_backend, NULL};

@@ -13,7 +13,7 @@ typedef struct backend {
   void (*describe)(int i, char *text, size_t size); /* device i, or with i < 0 why there is none */
 } backend;
 
-extern const backend cpu_backend, record_backend, vulkan_backend; /* each in its own folder */
+extern const backend cpu_backend, metal_backend, record_backend, vulkan_backend; /* each in its own folder */
 
 extern const backend *const backend_table[]; /* ends with NULL */
 

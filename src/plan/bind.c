@@ -412,12 +412,12 @@ static rlx_status prepare_all(binder *b) {
 
 /* ---- the stage ---------------------------------------------------------------------------- */
 
-#define MOVE_LIST(b, list, to, to_count)                                                                               \
-  do {                                                                                                                 \
-    (b)->s->to = arena_copy(&(b)->s->memory, (b)->list.data, (b)->list.count * sizeof *(b)->list.data);                \
-    if (!(b)->s->to) return status_no_memory((b)->list.count * sizeof *(b)->list.data);                                \
-    (b)->s->to_count = (int)(b)->list.count;                                                                           \
-    (b)->list.count = 0;                                                                                               \
+#define MOVE_LIST(b, list, to, to_count)                                                                 \
+  do {                                                                                                   \
+    (b)->s->to = arena_copy(&(b)->s->memory, (b)->list.data, (b)->list.count * sizeof *(b)->list.data);  \
+    if (!(b)->s->to) return status_no_memory((b)->list.count * sizeof *(b)->list.data);                  \
+    (b)->s->to_count = (int)(b)->list.count;                                                             \
+    (b)->list.count = 0;                                                                                 \
   } while (0)
 
 static rlx_status make_key(binder *b) {

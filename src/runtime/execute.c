@@ -69,8 +69,11 @@ rlx_status step_check(run_frame *f, int t) {
     if (operand_is_cell(&f->ctxs[t].outputs[i])) return RLX_OK;
     types[i] = f->stage->facts[s->from->outputs[i]].type;
   }
-  RLX_TRY(node_run(n, op->eval, f->ctxs[t].inputs, types, out));
-  rlx_status status = RLX_OK;
+  rlx_status status = node_run(n, op->eval, f->ctxs[t].inputs, types, out);
+  if (status == RLX_UNSUPPORTED) { /* a reference may refuse what it is too slow for */
+    log_line(RLX_LOG_WARN, "check: node '%s' (%s) is passed over: %s", n->name, n->op_name, rlx_error_message());
+    return RLX_OK;
+  }
   for (int i = 0; i < n->output_count && status == RLX_OK; i++) {
     double worst = worst_difference(&f->ctxs[t].outputs[i], out[i]);
     if (worst > 1) status = RLX_FAIL(KERNEL, "check: output %d differs from eval by %g times the tolerance", i, worst);

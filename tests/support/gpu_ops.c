@@ -120,14 +120,8 @@ static rlx_status vulkan_rude(rlx_vulkan_dispatch *d) {
 
 /* ---- records ------------------------------------------------------------------------------ */
 
-#define ONE                                                                                                            \
-  .inputs = (const rlx_port[]) {                                                                                       \
-    {"X", "T", RLX_SET(RLX_FLOAT), 0, 0}, { 0 }                                                                        \
-  }
-#define TWO                                                                                                            \
-  .inputs = (const rlx_port[]) {                                                                                       \
-    {"A", "T", RLX_SET(RLX_FLOAT), 0, 0}, {"B", "T", 0, 0, 0}, { 0 }                                                   \
-  }
+#define ONE .inputs = (const rlx_port[]) {{"X", "T", RLX_SET(RLX_FLOAT), 0, 0}, {0}}
+#define TWO .inputs = (const rlx_port[]) {{"A", "T", RLX_SET(RLX_FLOAT), 0, 0}, {"B", "T", 0, 0, 0}, {0}}
 #define OP(op, ports, fn) .struct_size = sizeof(rlx_op), .name = "test." op, ports, .outputs = out, .eval = fn
 static const rlx_port out[] = {{"Y", "T", 0, 0, 0}, {0}};
 static const rlx_op ops[] = {

@@ -87,8 +87,8 @@ static void chain(feature_set *f) {
 /* Keeps of `has` what kernels may use; the first missing necessity is the failure. */
 static rlx_status choose_features(const feature_set *has, feature_set *use) {
   chain(use);
-#define NEED(part, feature)                                                                                            \
-  if (!has->part.feature) return RLX_FAIL(DEVICE, "it lacks the feature " #feature);                                   \
+#define NEED(part, feature)                                                     \
+  if (!has->part.feature) return RLX_FAIL(DEVICE, "it lacks the feature " #feature); \
   use->part.feature = VK_TRUE;
 #define LIKE(part, feature) use->part.feature = has->part.feature;
   NEED(v12, bufferDeviceAddress)

@@ -88,8 +88,8 @@ static bool has_debug_utils(void) {
 rlx_status vulkan_instance_adopt(VkInstance handle, PFN_vkGetInstanceProcAddr get_proc, vulkan_instance *out) {
   out->handle = handle;
   out->get_proc = get_proc;
-#define FIND(name)                                                                                                     \
-  out->name = (PFN_vk##name)get_proc(handle, "vk" #name);                                                              \
+#define FIND(name)                                                        \
+  out->name = (PFN_vk##name)get_proc(handle, "vk" #name);                 \
   if (!out->name) return RLX_FAIL(DEVICE, "the Vulkan loader lacks vk" #name);
   VULKAN_INSTANCE_FUNCTIONS(FIND)
 #undef FIND
@@ -147,8 +147,8 @@ rlx_status vulkan_instance_get(bool validate, vulkan_instance **out) {
 }
 
 rlx_status vulkan_load_device(const vulkan_instance *in, VkDevice device, vulkan_functions *out) {
-#define FIND(name)                                                                                                     \
-  out->name = (PFN_vk##name)in->GetDeviceProcAddr(device, "vk" #name);                                                 \
+#define FIND(name)                                                           \
+  out->name = (PFN_vk##name)in->GetDeviceProcAddr(device, "vk" #name);       \
   if (!out->name) return RLX_FAIL(DEVICE, "the Vulkan driver lacks vk" #name);
   VULKAN_DEVICE_FUNCTIONS(FIND)
 #undef FIND

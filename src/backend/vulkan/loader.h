@@ -8,51 +8,51 @@
 #include "base/status.h"
 
 /* X(function), without its vk. */
-#define VULKAN_INSTANCE_FUNCTIONS(X)                                                                                   \
-  X(EnumeratePhysicalDevices)                                                                                          \
-  X(GetPhysicalDeviceProperties2)                                                                                      \
-  X(GetPhysicalDeviceFeatures2)                                                                                        \
-  X(GetPhysicalDeviceMemoryProperties)                                                                                 \
-  X(GetPhysicalDeviceQueueFamilyProperties)                                                                            \
-  X(CreateDevice)                                                                                                      \
+#define VULKAN_INSTANCE_FUNCTIONS(X) \
+  X(EnumeratePhysicalDevices) \
+  X(GetPhysicalDeviceProperties2) \
+  X(GetPhysicalDeviceFeatures2) \
+  X(GetPhysicalDeviceMemoryProperties) \
+  X(GetPhysicalDeviceQueueFamilyProperties) \
+  X(CreateDevice) \
   X(GetDeviceProcAddr)
 
-#define VULKAN_DEVICE_FUNCTIONS(X)                                                                                     \
-  X(DestroyDevice)                                                                                                     \
-  X(GetDeviceQueue)                                                                                                    \
-  X(DeviceWaitIdle)                                                                                                    \
-  X(CreateBuffer)                                                                                                      \
-  X(DestroyBuffer)                                                                                                     \
-  X(GetBufferMemoryRequirements)                                                                                       \
-  X(GetBufferDeviceAddress)                                                                                            \
-  X(AllocateMemory)                                                                                                    \
-  X(FreeMemory)                                                                                                        \
-  X(BindBufferMemory)                                                                                                  \
-  X(MapMemory)                                                                                                         \
-  X(CreateCommandPool)                                                                                                 \
-  X(DestroyCommandPool)                                                                                                \
-  X(ResetCommandPool)                                                                                                  \
-  X(AllocateCommandBuffers)                                                                                            \
-  X(BeginCommandBuffer)                                                                                                \
-  X(EndCommandBuffer)                                                                                                  \
-  X(CmdPipelineBarrier)                                                                                                \
-  X(CmdCopyBuffer)                                                                                                     \
-  X(CmdBindPipeline)                                                                                                   \
-  X(CmdPushConstants)                                                                                                  \
-  X(CmdDispatch)                                                                                                       \
-  X(CreateSemaphore)                                                                                                   \
-  X(DestroySemaphore)                                                                                                  \
-  X(GetSemaphoreCounterValue)                                                                                          \
-  X(WaitSemaphores)                                                                                                    \
-  X(QueueSubmit)                                                                                                       \
-  X(CreateShaderModule)                                                                                                \
-  X(DestroyShaderModule)                                                                                               \
-  X(CreatePipelineLayout)                                                                                              \
-  X(DestroyPipelineLayout)                                                                                             \
-  X(CreatePipelineCache)                                                                                               \
-  X(DestroyPipelineCache)                                                                                              \
-  X(GetPipelineCacheData)                                                                                              \
-  X(CreateComputePipelines)                                                                                            \
+#define VULKAN_DEVICE_FUNCTIONS(X) \
+  X(DestroyDevice) \
+  X(GetDeviceQueue) \
+  X(DeviceWaitIdle) \
+  X(CreateBuffer) \
+  X(DestroyBuffer) \
+  X(GetBufferMemoryRequirements) \
+  X(GetBufferDeviceAddress) \
+  X(AllocateMemory) \
+  X(FreeMemory) \
+  X(BindBufferMemory) \
+  X(MapMemory) \
+  X(CreateCommandPool) \
+  X(DestroyCommandPool) \
+  X(ResetCommandPool) \
+  X(AllocateCommandBuffers) \
+  X(BeginCommandBuffer) \
+  X(EndCommandBuffer) \
+  X(CmdPipelineBarrier) \
+  X(CmdCopyBuffer) \
+  X(CmdBindPipeline) \
+  X(CmdPushConstants) \
+  X(CmdDispatch) \
+  X(CreateSemaphore) \
+  X(DestroySemaphore) \
+  X(GetSemaphoreCounterValue) \
+  X(WaitSemaphores) \
+  X(QueueSubmit) \
+  X(CreateShaderModule) \
+  X(DestroyShaderModule) \
+  X(CreatePipelineLayout) \
+  X(DestroyPipelineLayout) \
+  X(CreatePipelineCache) \
+  X(DestroyPipelineCache) \
+  X(GetPipelineCacheData) \
+  X(CreateComputePipelines) \
   X(DestroyPipeline)
 
 #define VULKAN_MEMBER(name) PFN_vk##name name;
@@ -81,10 +81,10 @@ rlx_status vulkan_load_device(const vulkan_instance *in, VkDevice device, vulkan
 
 /* The failure that a result says, as a status; `what` was tried. */
 rlx_status vulkan_failed(VkResult result, const char *what);
-#define VULKAN_TRY(expr, what)                                                                                         \
-  do {                                                                                                                 \
-    VkResult result_ = (expr);                                                                                         \
-    if (result_ != VK_SUCCESS) return vulkan_failed(result_, what);                                                    \
+#define VULKAN_TRY(expr, what)                                                                           \
+  do {                                                                                                   \
+    VkResult result_ = (expr);                                                                           \
+    if (result_ != VK_SUCCESS) return vulkan_failed(result_, what);                                      \
   } while (0)
 
 #endif

@@ -14,7 +14,8 @@ static VkResult refuse(const char *name) {
   return VK_ERROR_UNKNOWN;
 }
 
-#define FORBID(name, ...) static VKAPI_ATTR VkResult VKAPI_CALL no_##name(__VA_ARGS__)
+#define FORBID(name, ...)                                     \
+  static VKAPI_ATTR VkResult VKAPI_CALL no_##name(__VA_ARGS__)
 FORBID(vkBeginCommandBuffer, VkCommandBuffer a, const VkCommandBufferBeginInfo *b) {
   (void)a;
   (void)b;
@@ -63,8 +64,7 @@ static const struct {
   const char *name;
   PFN_vkVoidFunction guard;
 } guards[] = {
-#define ROW(name)                                                                                                      \
-  { #name, (PFN_vkVoidFunction)no_##name }
+#define ROW(name) {#name, (PFN_vkVoidFunction)no_##name}
     ROW(vkBeginCommandBuffer), ROW(vkEndCommandBuffer), ROW(vkResetCommandBuffer), ROW(vkQueueSubmit),
     ROW(vkQueueWaitIdle),      ROW(vkDeviceWaitIdle),   ROW(vkWaitForFences),      ROW(vkWaitSemaphores),
 #undef ROW
