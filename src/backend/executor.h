@@ -58,6 +58,8 @@ typedef struct gpu_run {
   rlx_status (*relocated)(void *user);
   /* Runs step t on the host. */
   rlx_status (*host_step)(void *user, int t);
+  /* DEBUG_CHECK: device step t is done, and nothing after it has begun. */
+  rlx_status (*check)(void *user, int t);
   bool (*cancelled)(void *user);
   void *user;
 } gpu_run;

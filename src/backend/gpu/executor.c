@@ -378,8 +378,12 @@ static rlx_status act(gpu_frame *f, const gpu_run *run, const gpu_action *a, gpu
   switch (a->kind) {
     case GPU_HOST: return host_steps(f, run, a->at, a->end);
     case GPU_SUBMIT: return submit_segment(f, a->at, before);
-    default: return wait_segment(f, a->at, a->kind == GPU_WAIT);
+    case GPU_WAIT: return wait_segment(f, a->at, true);
+    default: break;
   }
+  RLX_TRY(wait_segment(f, a->at, false));
+  if (!(f->session->debug.switches & DEBUG_CHECK) || !device_of(f)->unified) return RLX_OK;
+  return run->check(run->user, f->stage->segments.data[a->at].first_step);
 }
 
 static rlx_status run_actions(gpu_frame *f, const gpu_run *run) {

@@ -56,4 +56,4 @@ static void describe(int i, char *text, size_t size) {
 }
 
 static const char *const kernels[] = {"metal", "gpu", "cpu", NULL};
-const backend metal_backend = {"metal", kernels, &api, device_count, describe};
+const backend metal_backend = {"metal", kernels, &api, device_count, describe, NULL};

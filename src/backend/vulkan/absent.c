@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "backend/backend.h"
+#include "backend/vulkan/fault.h"
 #include "base/status.h"
 
 static int none(void) { return 0; }
@@ -18,5 +19,7 @@ rlx_status rlx_vulkan_add_device(const rlx_vulkan_device *d, int *index) {
   return RLX_FAIL(UNSUPPORTED, "rlx was built without Vulkan's headers");
 }
 
+void vulkan_simulate_loss(int submissions) { (void)submissions; }
+
 static const char *const kernels[] = {"vulkan", "gpu", "cpu", NULL};
-const backend vulkan_backend = {"vulkan", kernels, NULL, none, describe};
+const backend vulkan_backend = {"vulkan", kernels, NULL, none, describe, NULL};

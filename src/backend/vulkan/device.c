@@ -33,6 +33,20 @@ static int own_count(void) {
 
 int vulkan_count(void) { return own_count() + __atomic_load_n(&added_count, __ATOMIC_ACQUIRE); }
 
+/* A software device is no faster than the CPU itself. */
+int vulkan_preferred(void) {
+  vulkan_instance *in;
+  VkPhysicalDevice list[MAX_DEVICES];
+  uint32_t count = 0;
+  if (vulkan_instance_get(false, &in) != RLX_OK || list_physical(in, list, &count) != RLX_OK) return -1;
+  for (uint32_t i = 0; i < count; i++) {
+    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+    in->GetPhysicalDeviceProperties2(list[i], &p);
+    if (p.properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU) return (int)i;
+  }
+  return -1;
+}
+
 void vulkan_describe(int i, char *words, size_t size) {
   vulkan_instance *in;
   VkPhysicalDevice list[MAX_DEVICES];

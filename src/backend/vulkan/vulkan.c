@@ -34,4 +34,4 @@ static const gpu_api api = {
 };
 
 static const char *const kernels[] = {"vulkan", "gpu", "cpu", NULL};
-const backend vulkan_backend = {"vulkan", kernels, &api, vulkan_count, vulkan_describe};
+const backend vulkan_backend = {"vulkan", kernels, &api, vulkan_count, vulkan_describe, vulkan_preferred};

@@ -9,6 +9,7 @@
 #include "backend/gpu/cache.h"
 #include "backend/gpu/gpu.h"
 #include "backend/gpu/render.h"
+#include "backend/vulkan/fault.h"
 #include "backend/vulkan/loader.h"
 #include "base/map.h"
 #include "base/vector.h"
@@ -48,6 +49,7 @@ struct gpu_list {
 
 /* device.c */
 int vulkan_count(void);
+int vulkan_preferred(void);
 void vulkan_describe(int i, char *words, size_t size);
 rlx_status vulkan_open(int index, const gpu_open_options *options, gpu_device **out);
 void vulkan_close(gpu_device *d);
@@ -74,8 +76,6 @@ void vulkan_barrier(gpu_list *l);
 void vulkan_label(gpu_list *l, const char *words);
 rlx_status vulkan_submit(gpu_device *d, gpu_list *const *lists, int count, uint64_t *ticket);
 rlx_status vulkan_wait(gpu_device *d, uint64_t ticket);
-/* Tests: the n-th submission from now loses its device, without the driver's doing; 0: none does. */
-void vulkan_simulate_loss(int submissions);
 
 /* raw.c */
 rlx_status vulkan_encode(gpu_list *l, const gpu_raw *raw);
