@@ -13,8 +13,11 @@ static const rlx_port out[] = {{"z", "T", 0, 0, 0}, {0}};
 static const rlx_op op = {sizeof op, "demo.gate", .inputs = in, .outputs = out, .infer = infer, .eval = eval};
 
 // The GPU kernel: rendered to GLSL, CUDA C and the Metal Shading Language.
-static const rlx_gpu_arg args[] = {{"x", "T", RLX_GPU_INPUT, 0, 0},  {"y", "T", RLX_GPU_INPUT, 1, 0},
-                                   {"z", "T", RLX_GPU_OUTPUT, 0, 0}, {"n", "i64", RLX_GPU_COUNT, 0, 0}, {0}};
+static const rlx_gpu_arg args[] = {{"x", "T", RLX_GPU_INPUT, 0, 0},
+                                   {"y", "T", RLX_GPU_INPUT, 1, 0},
+                                   {"z", "T", RLX_GPU_OUTPUT, 0, 0},
+                                   {"n", "i64", RLX_GPU_COUNT, 0, 0},
+                                   {0}};
 static const rlx_gpu_function text[] = {
     {.name = "gate",
      .args = args,

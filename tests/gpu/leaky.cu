@@ -55,5 +55,5 @@ extern "C" __global__ void __launch_bounds__(256) leaky(const rlx_args *__restri
   const bool rlx_has_1 = rlx_p_1 != 0;
   const i64 rlx_a_2 = rlx_b->rlx_a_2;
   const f32 rlx_a_3 = rlx_b->rlx_a_3;
-  for(i64 i = i64(GLOBAL_ID); i < rlx_a_2; i += i64(GLOBAL_SIZE)) rlx_st_f32(rlx_p_1, i64(i), leaky(rlx_ld_f32(rlx_p_0, i64(i)), rlx_a_3));
+  for (i64 i = i64(GLOBAL_ID); i < rlx_a_2; i += i64(GLOBAL_SIZE)) rlx_st_f32(rlx_p_1, i64(i), leaky(rlx_ld_f32(rlx_p_0, i64(i)), rlx_a_3));
 }

@@ -51,5 +51,5 @@ kernel void leaky(constant rlx_args &rlx_b [[buffer(0)]], uint3 rlx_group [[thre
   const bool rlx_has_1 = rlx_p_1 != 0;
   const i64 rlx_a_2 = rlx_b.rlx_a_2;
   const f32 rlx_a_3 = rlx_b.rlx_a_3;
-  for(i64 i = i64(GLOBAL_ID); i < rlx_a_2; i += i64(GLOBAL_SIZE)) rlx_st_f32(rlx_p_1, i64(i), leaky(rlx_ld_f32(rlx_p_0, i64(i)), rlx_a_3));
+  for (i64 i = i64(GLOBAL_ID); i < rlx_a_2; i += i64(GLOBAL_SIZE)) rlx_st_f32(rlx_p_1, i64(i), leaky(rlx_ld_f32(rlx_p_0, i64(i)), rlx_a_3));
 }

@@ -15,11 +15,31 @@ typedef unsigned long ulong;
 namespace metal {
 enum class mem_flags { mem_threadgroup };
 void threadgroup_barrier(mem_flags);
-template <class T> struct vec2_ { T x, y; vec2_(T a, T b) : x(a), y(b) {} vec2_() {} };
-template <class T> struct vec3_ { T v[3]; T &operator[](int i) { return v[i]; } };
-struct half { ushort bits; explicit half(float); operator float() const; half() {} };
-struct float4 { float x, y, z, w; float4(float a, float b, float c, float d); float4() {} explicit float4(struct half4); };
-struct half4 { half x, y, z, w; explicit half4(float4); };
+template <class T> struct vec2_ {
+  T x, y;
+  vec2_(T a, T b) : x(a), y(b) {}
+  vec2_() {}
+};
+template <class T> struct vec3_ {
+  T v[3];
+  T &operator[](int i) { return v[i]; }
+};
+struct half {
+  ushort bits;
+  explicit half(float);
+  operator float() const;
+  half() {}
+};
+struct float4 {
+  float x, y, z, w;
+  float4(float a, float b, float c, float d);
+  float4() {}
+  explicit float4(struct half4);
+};
+struct half4 {
+  half x, y, z, w;
+  explicit half4(float4);
+};
 typedef vec2_<uint> uint2;
 typedef vec3_<uint> uint3;
 float floor(float);
@@ -31,4 +51,4 @@ float log(float);
 float fma(float, float, float);
 template <class T, class S> T as_type(S);
 template <class T> T simd_shuffle_xor(T, ushort);
-}
+} // namespace metal

@@ -47,7 +47,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer rl
   u32 rlx_a_3; // columns
 };
 FN bool ISNAN(f32 x) {
-  return(BITS_F2U(x) & 0x7fffffffu) > 0x7f800000u;
+  return (BITS_F2U(x) & 0x7fffffffu) > 0x7f800000u;
 }
 FN f32 POWER_OF_TWO(i32 n) {
   return BITS_U2F(u32(n + 127) << 23u);
@@ -124,10 +124,10 @@ void main() {
   const bool rlx_has_2 = rlx_p_2 != u64(0);
   const u32 rlx_a_3 = rlx_b.rlx_a_3;
   f32 sum = 0.0f;
-  for(u32 c = LOCAL_ID; c < rlx_a_3; c += WG) {
+  for (u32 c = LOCAL_ID; c < rlx_a_3; c += WG) {
     sum = sum + EXP(rlx_ld_bf16(rlx_p_0, i64(i64(GROUP_ID) * i64(rlx_a_3) + i64(c))));
-    if(rlx_has_1) sum = sum + rlx_ld_f16(rlx_p_1, i64(c));
+    if (rlx_has_1) sum = sum + rlx_ld_f16(rlx_p_1, i64(c));
   }
   sum = GROUP_SUM(sum);
-  if(LOCAL_ID == 0u) rlx_st_f32(rlx_p_2, i64(GROUP_ID), sum);
+  if (LOCAL_ID == 0u) rlx_st_f32(rlx_p_2, i64(GROUP_ID), sum);
 }

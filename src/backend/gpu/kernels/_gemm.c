@@ -13,7 +13,8 @@ const rlx_gpu_shared gemm_shared_8[] = {{"tile_a", "f32x4", 32 * STEP}, {"tile_b
 /* Which quads a thread brings: its place across (quad of rows of a, or of columns of b) and along k. */
 static void write_places(rlx_gpu_text *t, char side, const char *along_k, int quads, int count) {
   for (int q = 0; q < count; q++) {
-    rlx_gpu_write(t, "u32 quad_%c%d = %s ? (LOCAL_ID >> 4u) + %du : LOCAL_ID & %du;\n", side, q, along_k, 16 * q, quads - 1);
+    rlx_gpu_write(t, "u32 quad_%c%d = %s ? (LOCAL_ID >> 4u) + %du : LOCAL_ID & %du;\n", side, q, along_k, 16 * q,
+                  quads - 1);
     rlx_gpu_write(t, "u32 at_%c%d = %s ? LOCAL_ID & 15u : LOCAL_ID / %du + %du;\n", side, q, along_k, quads,
                   256 / quads * q);
     rlx_gpu_write(t, "f32x4 next_%c%d = F32X4(0.0f, 0.0f, 0.0f, 0.0f);\n", side, q);

@@ -130,7 +130,8 @@ static void write_row(rlx_gpu_text *t, const fused_step *s) {
   const ew_info *row = &ew_rows[s->row];
   rlx_dtype data = row->kind == EW_PICK ? s->result : s->type;
   const char *type = program_type(data), *result = program_type(s->result);
-  rlx_gpu_write(t, "FN %s row_%s_%s(%s x", result, row->name, rlx_dtype_name(data), row->kind == EW_PICK ? "bool" : type);
+  rlx_gpu_write(t, "FN %s row_%s_%s(%s x", result, row->name, rlx_dtype_name(data),
+                row->kind == EW_PICK ? "bool" : type);
   int arity = row->arity == EW_ARITY_N ? 2 : row->arity;
   if (arity > 1) rlx_gpu_write(t, ", %s y", type);
   if (arity > 2) rlx_gpu_write(t, ", %s z", type);
@@ -141,7 +142,8 @@ static void write_row(rlx_gpu_text *t, const fused_step *s) {
 
 static bool written_before(const fused_program *p, int i) {
   for (int j = 0; j < i; j++)
-    if (p->step[j].row == p->step[i].row && p->step[j].type == p->step[i].type && p->step[j].result == p->step[i].result)
+    if (p->step[j].row == p->step[i].row && p->step[j].type == p->step[i].type &&
+        p->step[j].result == p->step[i].result)
       return true;
   return false;
 }
@@ -269,7 +271,8 @@ static const char *scalar_op(const rlx_node *n, int row, fused_program *p) {
   rlx_dtype type = pick ? in[1] : ew_compute_type((ew_row)row, in, arity);
   if (is_real(type) && type != RLX_FLOAT && !pick) type = RLX_FLOAT;
   if (ew_rows[row].kind == EW_POWER && is_real(in[0])) type = RLX_FLOAT;
-  if (!program_type(type)) return rlx_reason("no kernel text computes %s of %s", ew_rows[row].name, rlx_dtype_name(in[0]));
+  if (!program_type(type))
+    return rlx_reason("no kernel text computes %s of %s", ew_rows[row].name, rlx_dtype_name(in[0]));
   bool whole = !is_real(type);
   if (whole && (ew_rows[row].kind == EW_DIVIDE || ew_rows[row].kind == EW_POWER || row == EW_Shrink))
     return rlx_reason("%s of integers is left to the CPU, which can refuse a zero divisor", ew_rows[row].name);

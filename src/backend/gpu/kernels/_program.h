@@ -8,7 +8,8 @@
 
 enum { PROGRAM_MAX_RANK = 8 };
 
-/* The functions of a kernel record whose head's op is one of these: they find the program of the node they are made for. */
+/* The functions of a kernel record whose head's op is one of these: they find the program of the node they are made
+ * for. */
 extern const rlx_gpu_function program_functions[];
 extern const rlx_pair program_in_place[FUSED_MAX_INPUTS];
 

@@ -1,4 +1,5 @@
-/* _program_kernel.c — running scalar programs over broadcast operands: four elements an invocation where rows allow it. */
+/* _program_kernel.c — running scalar programs over broadcast operands: four elements an invocation where rows allow it.
+ */
 #include <string.h>
 
 #include "backend/gpu/kernels/_program.h"
@@ -61,14 +62,16 @@ static void write_vector_input(rlx_gpu_text *t, const rlx_node *n, const fused_p
   const char *type = program_type(p->input_types[k]);
   if (vector_type(p->input_types[k])) {
     rlx_gpu_write(t, "    f32x4 v%d;\n    if ((still & %uu) != 0u) {\n", k, 1u << k);
-    rlx_gpu_write(t, "      f32 s = in%d[base[%d] + i64(o%d)];\n      v%d = F32X4(s, s, s, s);\n    } else {\n", in, k, k, k);
+    rlx_gpu_write(t, "      f32 s = in%d[base[%d] + i64(o%d)];\n      v%d = F32X4(s, s, s, s);\n    } else {\n", in, k,
+                  k, k);
     rlx_gpu_write(t, "      v%d = LOAD4(in%d, base[%d] + i64(o%d));\n    }\n", k, in, k, k);
     return;
   }
   static const char lanes[] = "xyzw";
   rlx_gpu_write(t, "    u32 w%d = (still & %uu) != 0u ? 0u : 1u;\n", k, 1u << k);
   for (int lane = 0; lane < 4; lane++)
-    rlx_gpu_write(t, "    %s v%d%c = in%d[base[%d] + i64(o%d + %du * w%d)];\n", type, k, lanes[lane], in, k, k, lane, k);
+    rlx_gpu_write(t, "    %s v%d%c = in%d[base[%d] + i64(o%d + %du * w%d)];\n", type, k, lanes[lane], in, k, k, lane,
+                  k);
 }
 
 static void write_vector_result(rlx_gpu_text *t, const fused_program *p) {
@@ -93,7 +96,8 @@ static rlx_status make_vector(rlx_gpu_text *t, const rlx_node *n) {
   if (wrong) return RLX_FAIL(UNSUPPORTED, "%s", wrong);
   rlx_gpu_write(t, "u32 quads = (n + 3u) / 4u;\nfor (u32 q = GLOBAL_ID; q < quads; q += GLOBAL_SIZE) {\n");
   rlx_gpu_write(t, "  u32 i = q * 4u;\n  u32 rest = 0u;\n  u32 column = i;\n");
-  rlx_gpu_write(t, "  if (rank > 1u) {\n    rest = i / dims[rank - 1u];\n    column = i - rest * dims[rank - 1u];\n  }\n");
+  rlx_gpu_write(t,
+                "  if (rank > 1u) {\n    rest = i / dims[rank - 1u];\n    column = i - rest * dims[rank - 1u];\n  }\n");
   for (int k = 0; k < p.inputs; k++) rlx_gpu_write(t, "  u32 o%d = (still & %uu) != 0u ? 0u : column;\n", k, 1u << k);
   write_offsets(t, &p, "rank - 1u");
   rlx_gpu_write(t, "  if (i + 4u <= n) {\n");
@@ -208,6 +212,6 @@ const char *program_why_not(const rlx_node *n) {
 
 #define PAIR(k)                                                                                                        \
   { 0, k }
-const rlx_pair program_in_place[FUSED_MAX_INPUTS] = {PAIR(0), PAIR(1),  PAIR(2),  PAIR(3),  PAIR(4),  PAIR(5),
-                                                     PAIR(6), PAIR(7),  PAIR(8),  PAIR(9),  PAIR(10), PAIR(11),
+const rlx_pair program_in_place[FUSED_MAX_INPUTS] = {PAIR(0),  PAIR(1),  PAIR(2),  PAIR(3), PAIR(4),  PAIR(5),
+                                                     PAIR(6),  PAIR(7),  PAIR(8),  PAIR(9), PAIR(10), PAIR(11),
                                                      PAIR(12), PAIR(13), PAIR(14), PAIR(15)};

@@ -1,4 +1,5 @@
-/* attention.c — onnx.Attention on GPUs, fused: a workgroup a query row, keys in blocks of 256, the softmax as it goes. */
+/* attention.c — onnx.Attention on GPUs, fused: a workgroup a query row, keys in blocks of 256, the softmax as it goes.
+ */
 #include <math.h>
 
 #include "backend/gpu/kernels/_launch.h"
@@ -115,8 +116,9 @@ static rlx_status make_body(rlx_gpu_text *t, const rlx_node *n) {
   rlx_gpu_write(t, "%s", start);
   if (mask) {
     rlx_gpu_write(t, "if (open) {\n  open = j < mask_columns;\n  if (open) {\n");
-    rlx_gpu_write(t, "    i64 at = i64(b) * mask_step[0] + i64(h) * mask_step[1] + i64(q_row) * mask_step[2] + column * "
-                     "mask_step[3];\n");
+    rlx_gpu_write(t,
+                  "    i64 at = i64(b) * mask_step[0] + i64(h) * mask_step[1] + i64(q_row) * mask_step[2] + column * "
+                  "mask_step[3];\n");
     rlx_gpu_write(t, mask->dtype == RLX_BOOL ? "    bias = mask[at] ? 0.0f : -INF;\n" : "    bias = f32(mask[at]);\n");
     rlx_gpu_write(t, "  }\n}\n");
   }
@@ -239,7 +241,8 @@ static const char *why_not(const rlx_node *n) {
   const char *wrong = NULL;
   for (int i = 0; i < 6 && !wrong; i++)
     if (i != ATTENTION_MASK) wrong = launch_needs_real(n, i);
-  const rlx_type *mask = rlx_node_input_type(n, ATTENTION_MASK), *q = rlx_node_input_type(n, 0), *v = rlx_node_input_type(n, 2);
+  const rlx_type *mask = rlx_node_input_type(n, ATTENTION_MASK), *q = rlx_node_input_type(n, 0),
+                 *v = rlx_node_input_type(n, 2);
   if (wrong) return wrong;
   if (mask && mask->dtype == RLX_DOUBLE) return "a mask of doubles";
   if (wanted(n, 3)) return "the scores are wanted";

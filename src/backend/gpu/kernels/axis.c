@@ -130,15 +130,21 @@ static const char scan_lines[] = RLX_GPU_TEXT(
 /* clang-format on */
 
 #define LINE_ARGS ARG_SCALAR("lines", "u32"), ARG_SCALAR("count", "u32"), ARG_SCALAR("inner", "u32")
-static const rlx_gpu_arg arg_args[] = {ARG_IN("x", 0), ARG_OUT("y", 0), LINE_ARGS, ARG_SCALAR("least", "u32"),
-                                       ARG_SCALAR("last", "u32"), {0}};
-static const rlx_gpu_arg top_args[] = {ARG_IN("x", 0),            ARG_OUT("y", 0),           ARG_OUT("indices", 1), LINE_ARGS,
-                                       ARG_SCALAR("least", "u32"), ARG_SCALAR("k", "u32"), {0}};
-static const rlx_gpu_arg scan_args[] = {ARG_IN("x", 0), ARG_OUT("y", 0), LINE_ARGS, ARG_SCALAR("exclusive", "u32"),
-                                        ARG_SCALAR("reverse", "u32"), {0}};
+static const rlx_gpu_arg arg_args[] = {
+    ARG_IN("x", 0), ARG_OUT("y", 0), LINE_ARGS, ARG_SCALAR("least", "u32"), ARG_SCALAR("last", "u32"), {0}};
+static const rlx_gpu_arg top_args[] = {ARG_IN("x", 0),
+                                       ARG_OUT("y", 0),
+                                       ARG_OUT("indices", 1),
+                                       LINE_ARGS,
+                                       ARG_SCALAR("least", "u32"),
+                                       ARG_SCALAR("k", "u32"),
+                                       {0}};
+static const rlx_gpu_arg scan_args[] = {
+    ARG_IN("x", 0), ARG_OUT("y", 0), LINE_ARGS, ARG_SCALAR("exclusive", "u32"), ARG_SCALAR("reverse", "u32"), {0}};
 static const rlx_gpu_shared places[] = {{"values", "f32", 256}, {"places", "u32", 256}, {0}};
 static const rlx_gpu_shared sums[] = {{"values", "f32", 256}, {0}};
-static const rlx_gpu_constant sum[] = {{"PRODUCT", 0}, {"FIRST", 0}, {0}}, product[] = {{"PRODUCT", 1}, {"FIRST", 1}, {0}};
+static const rlx_gpu_constant sum[] = {{"PRODUCT", 0}, {"FIRST", 0}, {0}},
+                              product[] = {{"PRODUCT", 1}, {"FIRST", 1}, {0}};
 static const rlx_gpu_function arg_functions[] = {
     {.name = "arg_lines", .args = arg_args, .shared = places, .functions = order, .body = arg_lines}, {0}};
 static const rlx_gpu_function top_functions[] = {
@@ -235,5 +241,6 @@ AXIS_KERNEL(top, "onnx.TopK", 10, top_functions, why_not_top, .why_not_bound = w
 AXIS_KERNEL(sum, "onnx.CumSum", 11, sum_functions, why_not_scan, SCAN);
 AXIS_KERNEL(product, "onnx.CumProd", 26, product_functions, why_not_scan, SCAN);
 
-static const rlx_gpu_kernel *const kernels[] = {&kernel_max, &kernel_min, &kernel_top, &kernel_sum, &kernel_product, NULL};
+static const rlx_gpu_kernel *const kernels[] = {&kernel_max, &kernel_min,     &kernel_top,
+                                                &kernel_sum, &kernel_product, NULL};
 const rlx_module gpu_axis = {.gpu_kernels = kernels};

@@ -1,7 +1,7 @@
 /* conv.c — convolution and its transpose on GPUs: an implicit product, or a thread a result where maps are few. */
+#include "ops/conv.h"
 #include "backend/gpu/kernels/_gemm.h"
 #include "backend/gpu/kernels/_launch.h"
-#include "ops/conv.h"
 #include "ops/convtranspose.h"
 
 enum { SPACE = 3, FEW_MAPS = 16 }; /* spatial dims of the texts: those missing are 1 */

@@ -8,8 +8,8 @@ typedef struct of_shape_params { /* as the op's record decodes it */
   rlx_tensor *value;
 } of_shape_params;
 
-static const char body[] = RLX_GPU_TEXT(for (u32 i = GLOBAL_ID; i < n; i += GLOBAL_SIZE) y[i] = y_t(bits););
-static const rlx_gpu_arg args[] = {ARG_OUT_BITS("y", 0), ARG_SCALAR("n", "u32"), ARG_SCALAR("bits", "u64"), {0}};
+static const char body[] = RLX_GPU_TEXT(for (u32 i = GLOBAL_ID; i < n; i += GLOBAL_SIZE) y[i] = y_t(word););
+static const rlx_gpu_arg args[] = {ARG_OUT_BITS("y", 0), ARG_SCALAR("n", "u32"), ARG_SCALAR("word", "u64"), {0}};
 static const rlx_gpu_function functions[] = {{.name = "fill", .args = args, .body = body}, {0}};
 
 static rlx_status encode(rlx_gpu_dispatch *d) {
@@ -20,7 +20,7 @@ static rlx_status encode(rlx_gpu_dispatch *d) {
   if (p->value) memcpy(&bits, rlx_tensor_data(p->value), dtype_size(y->dtype));
   RLX_TRY(launch_fits(y->count));
   rlx_gpu_set_int(d, "n", y->count);
-  rlx_gpu_set_int(d, "bits", bits);
+  rlx_gpu_set_int(d, "word", bits);
   return launch_items(d, 0, y->count, 256);
 }
 
@@ -32,7 +32,8 @@ static const char *why_not(const rlx_node *n) {
 
 static const rlx_gpu_kernel of_shape = {
     .struct_size = sizeof(rlx_gpu_kernel),
-    .head = {.op = "onnx.ConstantOfShape", .version_min = 9, .version_max = INT32_MAX, .name = "fill", .why_not = why_not},
+    .head =
+        {.op = "onnx.ConstantOfShape", .version_min = 9, .version_max = INT32_MAX, .name = "fill", .why_not = why_not},
     .functions = functions,
     .encode = encode,
 };

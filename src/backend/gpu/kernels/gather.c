@@ -65,8 +65,8 @@ static const char tuples_body[] = RLX_GPU_TEXT(
 /* clang-format on */
 
 #define OPERANDS ARG_IN_BITS("x", 0), ARG_IN("indices", 1), ARG_OUT_BITS("y", 0), ARG_SCALAR("n", "u32")
-static const rlx_gpu_arg rows_args[] = {OPERANDS, ARG_SCALAR("extent", "u32"), ARG_SCALAR("inner", "u32"),
-                                        ARG_SCALAR("count", "u32"), {0}};
+static const rlx_gpu_arg rows_args[] = {
+    OPERANDS, ARG_SCALAR("extent", "u32"), ARG_SCALAR("inner", "u32"), ARG_SCALAR("count", "u32"), {0}};
 static const rlx_gpu_arg elements_args[] = {OPERANDS,
                                             ARG_SCALAR("extent", "u32"),
                                             ARG_SCALAR("rank", "u32"),
@@ -85,8 +85,8 @@ static const rlx_gpu_arg tuples_args[] = {OPERANDS,
 static const rlx_gpu_function rows_functions[] = {{.name = "gather_rows", .args = rows_args, .body = rows_body}, {0}};
 static const rlx_gpu_function elements_functions[] = {
     {.name = "gather_elements", .args = elements_args, .body = elements_body}, {0}};
-static const rlx_gpu_function tuples_functions[] = {
-    {.name = "gather_tuples", .args = tuples_args, .body = tuples_body}, {0}};
+static const rlx_gpu_function tuples_functions[] = {{.name = "gather_tuples", .args = tuples_args, .body = tuples_body},
+                                                    {0}};
 
 static rlx_status launch(rlx_gpu_dispatch *d) {
   const rlx_operand *y = rlx_gpu_output(d, 0);

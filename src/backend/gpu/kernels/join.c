@@ -5,7 +5,8 @@
 
 enum { MOST = 24 };
 
-/* outer × columns: piece p has columns [start[p], start[p + 1]). The text has a branch a piece, as many as the node has. */
+/* outer × columns: piece p has columns [start[p], start[p + 1]). The text has a branch a piece, as many as the node
+ * has. */
 static rlx_status write_pieces(rlx_gpu_text *t, int pieces, const char *statement) {
   rlx_gpu_write(t, "for (u32 i = GLOBAL_ID; i < n; i += GLOBAL_SIZE) {\n  u32 row = i / columns;\n");
   rlx_gpu_write(t, "  u32 c = i - row * columns;\n");
@@ -37,7 +38,8 @@ static rlx_status make_split(rlx_gpu_text *t, const rlx_node *n) {
       M(18), M(19), M(20), M(21), M(22), M(23)
 static const rlx_gpu_arg concat_args[] = {ALL(IN), ARG_OUT_BITS("y", 0), JOIN_ARGS, {0}};
 static const rlx_gpu_arg split_args[] = {ARG_IN_BITS("x", 0), ALL(OUT), JOIN_ARGS, {0}};
-static const rlx_gpu_function concat_functions[] = {{.name = "concat", .args = concat_args, .make_body = make_concat}, {0}};
+static const rlx_gpu_function concat_functions[] = {{.name = "concat", .args = concat_args, .make_body = make_concat},
+                                                    {0}};
 static const rlx_gpu_function split_functions[] = {{.name = "split", .args = split_args, .make_body = make_split}, {0}};
 
 /* Columns of each piece: axis and what comes after it. */
@@ -79,13 +81,15 @@ static const char *why_not_split(const rlx_node *n) {
 
 static const rlx_gpu_kernel concat = {
     .struct_size = sizeof(rlx_gpu_kernel),
-    .head = {.op = "onnx.Concat", .version_min = 4, .version_max = INT32_MAX, .name = "pieces", .why_not = why_not_concat},
+    .head =
+        {.op = "onnx.Concat", .version_min = 4, .version_max = INT32_MAX, .name = "pieces", .why_not = why_not_concat},
     .functions = concat_functions,
     .encode = encode_concat,
 };
 static const rlx_gpu_kernel split = {
     .struct_size = sizeof(rlx_gpu_kernel),
-    .head = {.op = "onnx.Split", .version_min = 13, .version_max = INT32_MAX, .name = "pieces", .why_not = why_not_split},
+    .head =
+        {.op = "onnx.Split", .version_min = 13, .version_max = INT32_MAX, .name = "pieces", .why_not = why_not_split},
     .functions = split_functions,
     .encode = encode_split,
 };

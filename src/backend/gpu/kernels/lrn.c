@@ -1,6 +1,6 @@
 /* lrn.c — local response normalisation on GPUs: a thread an element. */
-#include "backend/gpu/kernels/_launch.h"
 #include "ops/lrn.h"
+#include "backend/gpu/kernels/_launch.h"
 
 /* clang-format off */
 static const char body[] = RLX_GPU_TEXT(

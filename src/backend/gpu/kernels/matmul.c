@@ -9,7 +9,6 @@ enum { MAX_BATCH_RANK = 6, FEW_ROWS = 8 };
 
 /* ---- texts ---- */
 
-
 /* clang-format off */
 /* Base addresses of the batch's matrices. */
 static const char bases[] = RLX_GPU_TEXT(
@@ -202,7 +201,10 @@ static const rlx_gpu_function functions[] = {
     [SMALL] = {.name = "gemm_small", .args = args, .shared = gemm_shared_4, .make_body = make_small},
     [LARGE] = {.name = "gemm_large", .args = args, .shared = gemm_shared_8, .make_body = make_large},
     [FEW] = {.name = "gemm_few_rows", .args = args, .shared = parts, .make_body = make_few},
-    [FEW_TRANSPOSED] = {.name = "gemm_few_rows_transposed", .args = args, .shared = parts, .make_body = make_few_transposed},
+    [FEW_TRANSPOSED] = {.name = "gemm_few_rows_transposed",
+                        .args = args,
+                        .shared = parts,
+                        .make_body = make_few_transposed},
     {0},
 };
 
@@ -299,7 +301,12 @@ static const rlx_gpu_kernel matmul = {
 };
 static const rlx_gpu_kernel gemm = {
     .struct_size = sizeof(rlx_gpu_kernel),
-    .head = {.op = "onnx.Gemm", .version_min = 7, .version_max = INT32_MAX, .name = "tiles", .min_align = 16, .why_not = why_not},
+    .head = {.op = "onnx.Gemm",
+             .version_min = 7,
+             .version_max = INT32_MAX,
+             .name = "tiles",
+             .min_align = 16,
+             .why_not = why_not},
     .functions = functions,
     .encode = encode_gemm,
 };

@@ -66,9 +66,15 @@ static const char batch_body[] = RLX_GPU_TEXT(
 
 static const rlx_gpu_constant centred[] = {{"CENTRE", 1}, {0}}, plain[] = {{"CENTRE", 0}, {0}};
 #define ROW_ARGS ARG_SCALAR("rows", "u32"), ARG_SCALAR("columns", "u32"), ARG_SCALAR("epsilon", "f32")
-static const rlx_gpu_arg layer_args[] = {ARG_IN("x", 0),  ARG_IN("scale", 1),  ARG_IN("bias", 2),
-                                         ARG_OUT("y", 0), ARG_OUT("means", 1), ARG_OUT("inverses", 2),
-                                         ROW_ARGS,        ARG_SCALAR("scale_step", "u32"), ARG_SCALAR("bias_step", "u32"),
+static const rlx_gpu_arg layer_args[] = {ARG_IN("x", 0),
+                                         ARG_IN("scale", 1),
+                                         ARG_IN("bias", 2),
+                                         ARG_OUT("y", 0),
+                                         ARG_OUT("means", 1),
+                                         ARG_OUT("inverses", 2),
+                                         ROW_ARGS,
+                                         ARG_SCALAR("scale_step", "u32"),
+                                         ARG_SCALAR("bias_step", "u32"),
                                          {0}};
 static const rlx_gpu_arg group_args[] = {ARG_IN("x", 0),
                                          ARG_IN("scale", 1),
@@ -80,10 +86,17 @@ static const rlx_gpu_arg group_args[] = {ARG_IN("x", 0),
                                          ARG_SCALAR("inner", "u32"),
                                          ARG_SCALAR("per_group", "u32"),
                                          {0}};
-static const rlx_gpu_arg batch_args[] = {ARG_IN("x", 0),          ARG_IN("scale", 1),       ARG_IN("bias", 2),
-                                         ARG_IN("mean", 3),       ARG_IN("variance", 4),    ARG_OUT("y", 0),
-                                         ARG_SCALAR("n", "u32"),  ARG_SCALAR("inner", "u32"), ARG_SCALAR("channels", "u32"),
-                                         ARG_SCALAR("epsilon", "f32"), {0}};
+static const rlx_gpu_arg batch_args[] = {ARG_IN("x", 0),
+                                         ARG_IN("scale", 1),
+                                         ARG_IN("bias", 2),
+                                         ARG_IN("mean", 3),
+                                         ARG_IN("variance", 4),
+                                         ARG_OUT("y", 0),
+                                         ARG_SCALAR("n", "u32"),
+                                         ARG_SCALAR("inner", "u32"),
+                                         ARG_SCALAR("channels", "u32"),
+                                         ARG_SCALAR("epsilon", "f32"),
+                                         {0}};
 static const rlx_gpu_function layer_functions[] = {
     {.name = "layer_norm", .args = layer_args, .constants = centred, .body = layer_body}, {0}};
 static const rlx_gpu_function rms_functions[] = {
@@ -145,7 +158,8 @@ static const char *reals(const rlx_node *n) {
   const char *wrong = NULL;
   for (int i = 0; i < rlx_node_input_count(n) && !wrong; i++) wrong = launch_needs_real(n, i);
   for (int i = 0; i < rlx_node_output_count(n) && !wrong; i++)
-    if (rlx_node_output_type(n, i) && !launch_real(rlx_node_output_type(n, i))) wrong = "no kernel text for that output";
+    if (rlx_node_output_type(n, i) && !launch_real(rlx_node_output_type(n, i)))
+      wrong = "no kernel text for that output";
   return wrong;
 }
 
@@ -172,7 +186,8 @@ static const char *why_not_layer(const rlx_node *n) {
 
 static const char *why_not_layer_bound(const rlx_bound *b) {
   const char *wrong = NULL;
-  for (int i = 1; i < 3 && !wrong; i++) wrong = scale_fits(rlx_bound_node(b), rlx_bound_input(b, 0), rlx_bound_input(b, i));
+  for (int i = 1; i < 3 && !wrong; i++)
+    wrong = scale_fits(rlx_bound_node(b), rlx_bound_input(b, 0), rlx_bound_input(b, i));
   return wrong;
 }
 
@@ -193,10 +208,10 @@ static const rlx_pair in_place[] = {{0, 0}};
                                              .why_not = refuse __VA_ARGS__},                                           \
                                     .functions = texts,                                                                \
                                     .encode = encode_fn}
-NORM_KERNEL(layer, "onnx.LayerNormalization", 17, INT32_MAX, why_not_layer, layer_functions, encode_layer,
-            , .why_not_bound = why_not_layer_bound);
-NORM_KERNEL(rms, "onnx.RMSNormalization", 23, INT32_MAX, why_not_layer, rms_functions, encode_layer,
-            , .why_not_bound = why_not_layer_bound);
+NORM_KERNEL(layer, "onnx.LayerNormalization", 17, INT32_MAX, why_not_layer, layer_functions, encode_layer, ,
+            .why_not_bound = why_not_layer_bound);
+NORM_KERNEL(rms, "onnx.RMSNormalization", 23, INT32_MAX, why_not_layer, rms_functions, encode_layer, ,
+            .why_not_bound = why_not_layer_bound);
 NORM_KERNEL(instance, "onnx.InstanceNormalization", 1, INT32_MAX, reals, group_functions, encode_groups, );
 NORM_KERNEL(group, "onnx.GroupNormalization", 21, INT32_MAX, reals, group_functions, encode_groups, );
 NORM_KERNEL(group18, "onnx.GroupNormalization", 18, 18, reals, group_functions, encode_groups, );

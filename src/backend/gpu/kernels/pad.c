@@ -68,7 +68,9 @@ typedef struct plan {
 } plan;
 
 /* Values of a list of pads or axes. */
-static int64_t entry(const rlx_tensor *t, int64_t i) { return dtype_load_int(rlx_tensor_dtype(t), rlx_tensor_data(t), i); }
+static int64_t entry(const rlx_tensor *t, int64_t i) {
+  return dtype_load_int(rlx_tensor_dtype(t), rlx_tensor_data(t), i);
+}
 
 static int mode_of(const rlx_string *s) {
   static const char *const names[] = {"constant", "reflect", "edge", "wrap"};

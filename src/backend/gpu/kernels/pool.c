@@ -86,12 +86,9 @@ static const rlx_gpu_arg window_args[] = {ARG_IN("x", 0),
                                           ARG_LIST("begin", "i32", SPACE),
                                           ARG_LIST("end", "i32", SPACE),
                                           {0}};
-static const rlx_gpu_arg global_args[] = {ARG_IN("x", 0),
-                                          ARG_OUT("y", 0),
-                                          ARG_SCALAR("n", "u32"),
-                                          ARG_SCALAR("pixels_in", "u32"),
-                                          ARG_SCALAR("p", "f32"),
-                                          {0}};
+static const rlx_gpu_arg global_args[] = {ARG_IN("x", 0),         ARG_OUT("y", 0),
+                                          ARG_SCALAR("n", "u32"), ARG_SCALAR("pixels_in", "u32"),
+                                          ARG_SCALAR("p", "f32"), {0}};
 static const rlx_gpu_constant maximum[] = {{"MODE", MAXIMUM}, {0}}, average[] = {{"MODE", AVERAGE}, {0}},
                               power[] = {{"MODE", POWER}, {0}};
 #define FUNCTION(id, arg_list, mode, text)                                                                             \
@@ -177,6 +174,6 @@ POOL_KERNEL(global_max_pool, "onnx.GlobalMaxPool", 1, why_not_global, encode_glo
 POOL_KERNEL(global_average_pool, "onnx.GlobalAveragePool", 1, why_not_global, encode_global);
 POOL_KERNEL(global_lp_pool, "onnx.GlobalLpPool", 2, why_not_global, encode_global);
 
-static const rlx_gpu_kernel *const kernels[] = {&max_pool,        &average_pool,        &lp_pool,
-                                                &global_max_pool, &global_average_pool, &global_lp_pool, NULL};
+static const rlx_gpu_kernel *const kernels[] = {
+    &max_pool, &average_pool, &lp_pool, &global_max_pool, &global_average_pool, &global_lp_pool, NULL};
 const rlx_module gpu_pool = {.gpu_kernels = kernels};

@@ -88,7 +88,8 @@ static const rlx_gpu_arg integer_args[] = {ARG_IN("a", 0),
                                            ARG_LIST("a_step", "i64", MAX_BATCH_RANK),
                                            ARG_LIST("b_step", "i64", MAX_BATCH_RANK),
                                            {0}};
-static const rlx_gpu_function quantize_functions[] = {{.name = "quantize", .args = quantize_args, .body = quantize_body}, {0}};
+static const rlx_gpu_function quantize_functions[] = {
+    {.name = "quantize", .args = quantize_args, .body = quantize_body}, {0}};
 static const rlx_gpu_function dequantize_functions[] = {
     {.name = "dequantize", .args = dequantize_args, .body = dequantize_body}, {0}};
 static const rlx_gpu_function integer_functions[] = {

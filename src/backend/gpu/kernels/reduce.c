@@ -10,7 +10,8 @@ enum { MAX_RANK = 8, CHUNK = 16384, MOST_PARTS = 256 };
 
 /* ---- text ---- */
 
-/* What a mode does with an element v, two accumulators, and the total; m is the greatest element where it is asked for. */
+/* What a mode does with an element v, two accumulators, and the total; m is the greatest element where it is asked for.
+ */
 typedef struct mode_text {
   const char *op, *first, *take, *combine, *finish;
   bool greatest;
@@ -44,16 +45,19 @@ static rlx_status make_functions(rlx_gpu_text *t, const rlx_node *n) {
 
 /* A loop over the elements j of `from` (an output's base address a), `statement` with each as v. */
 static void write_loop(rlx_gpu_text *t, const char *head, const char *statement) {
-  rlx_gpu_write(t, "  %s {\n    i64 b = a;\n    if (reduced_rank < 2u) {\n      b = b + i64(j) * reduced_step[0];\n", head);
+  rlx_gpu_write(t, "  %s {\n    i64 b = a;\n    if (reduced_rank < 2u) {\n      b = b + i64(j) * reduced_step[0];\n",
+                head);
   rlx_gpu_write(t, "    } else {\n      u32 left = j;\n      for (u32 d = reduced_rank; d > 0u; d--) {\n");
   rlx_gpu_write(t, "        u32 next = left / reduced[d - 1u];\n");
-  rlx_gpu_write(t, "        b = b + i64(left - next * reduced[d - 1u]) * reduced_step[d - 1u];\n        left = next;\n");
+  rlx_gpu_write(t,
+                "        b = b + i64(left - next * reduced[d - 1u]) * reduced_step[d - 1u];\n        left = next;\n");
   rlx_gpu_write(t, "      }\n    }\n    f32 v = x[b];\n    %s\n  }\n", statement);
 }
 
 static void write_base(rlx_gpu_text *t) {
   rlx_gpu_write(t, "  i64 a = i64(0);\n  u32 rest = o;\n  for (u32 d = kept_rank; d > 0u; d--) {\n");
-  rlx_gpu_write(t, "    u32 next = rest / kept[d - 1u];\n    a = a + i64(rest - next * kept[d - 1u]) * kept_step[d - 1u];\n");
+  rlx_gpu_write(
+      t, "    u32 next = rest / kept[d - 1u];\n    a = a + i64(rest - next * kept[d - 1u]) * kept_step[d - 1u];\n");
   rlx_gpu_write(t, "    rest = next;\n  }\n  f32 m = 0.0f;\n");
 }
 
@@ -79,7 +83,8 @@ static rlx_status make_columns(rlx_gpu_text *t, const rlx_node *n) {
 static void write_tree(rlx_gpu_text *t, const char *name, const char *combine) {
   rlx_gpu_write(t, "  BARRIER();\n  red[LOCAL_ID] = %s;\n  BARRIER();\n", name);
   rlx_gpu_write(t, "  for (u32 s = 128u; s > 0u; s = s >> 1u) {\n");
-  rlx_gpu_write(t, "    if (LOCAL_ID < s) red[LOCAL_ID] = %s(red[LOCAL_ID], red[LOCAL_ID + s]);\n    BARRIER();\n  }\n", combine);
+  rlx_gpu_write(t, "    if (LOCAL_ID < s) red[LOCAL_ID] = %s(red[LOCAL_ID], red[LOCAL_ID + s]);\n    BARRIER();\n  }\n",
+                combine);
   rlx_gpu_write(t, "  %s = red[0];\n", name);
 }
 
@@ -87,7 +92,8 @@ static rlx_status make_lines(rlx_gpu_text *t, const rlx_node *n) {
   const mode_text *m = mode_of(n);
   static const char head[] = "for (u32 j = begin + LOCAL_ID; j < end; j += WG)";
   rlx_gpu_write(t, "for (u32 i = GROUP_ID; i < outputs * parts; i += GROUPS) {\n  u32 o = i / parts;\n");
-  rlx_gpu_write(t, "  u32 begin = (i - o * parts) * chunk;\n  u32 end = begin + chunk < count ? begin + chunk : count;\n");
+  rlx_gpu_write(t,
+                "  u32 begin = (i - o * parts) * chunk;\n  u32 end = begin + chunk < count ? begin + chunk : count;\n");
   write_base(t);
   if (m->greatest) {
     rlx_gpu_write(t, "  m = -INF;\n");
@@ -127,7 +133,11 @@ static const rlx_gpu_arg args[] = {ARG_IN("x", 0),
 static const rlx_gpu_shared red[] = {{"red", "f32", 256}, {0}};
 enum { LINES, COLUMNS, LAST };
 static const rlx_gpu_function functions[] = {
-    [LINES] = {.name = "reduce_lines", .args = args, .shared = red, .make_functions = make_functions, .make_body = make_lines},
+    [LINES] = {.name = "reduce_lines",
+               .args = args,
+               .shared = red,
+               .make_functions = make_functions,
+               .make_body = make_lines},
     [COLUMNS] = {.name = "reduce_columns", .args = args, .make_functions = make_functions, .make_body = make_columns},
     [LAST] = {.name = "reduce_last", .args = args, .make_functions = make_functions, .make_body = make_last},
     {0},
@@ -173,7 +183,8 @@ static rlx_status encode(rlx_gpu_dispatch *d) {
   const plan *k = rlx_gpu_state(d);
   const reduce_shape *s = &k->shape;
   if (s->outputs == 0) return RLX_OK;
-  if (s->kept_rank > MAX_RANK || s->reduced_rank > MAX_RANK) return RLX_FAIL(UNSUPPORTED, "more than %d dims", MAX_RANK);
+  if (s->kept_rank > MAX_RANK || s->reduced_rank > MAX_RANK)
+    return RLX_FAIL(UNSUPPORTED, "more than %d dims", MAX_RANK);
   RLX_TRY(launch_fits(s->outputs * k->parts));
   RLX_TRY(launch_fits(s->count));
   rlx_gpu_set_int(d, "outputs", s->outputs);
@@ -225,7 +236,7 @@ REDUCE_KERNEL(SumSquare, 18);
 REDUCE_KERNEL(LogSum, 18);
 REDUCE_KERNEL(LogSumExp, 18);
 
-static const rlx_gpu_kernel *const kernels[] = {&reduce_Sum,    &reduce_Mean,      &reduce_Max,       &reduce_Min,
-                                                &reduce_Prod,   &reduce_L1,        &reduce_L2,        &reduce_SumSquare,
+static const rlx_gpu_kernel *const kernels[] = {&reduce_Sum,    &reduce_Mean,      &reduce_Max, &reduce_Min,
+                                                &reduce_Prod,   &reduce_L1,        &reduce_L2,  &reduce_SumSquare,
                                                 &reduce_LogSum, &reduce_LogSumExp, NULL};
 const rlx_module gpu_reduce = {.gpu_kernels = kernels};

@@ -1,5 +1,5 @@
-/* scatter.c — ScatterElements and ScatterND without reduction on GPUs: a copy of the data, then the updates. An index out
- * of range writes nothing: a kernel cannot fail. */
+/* scatter.c — ScatterElements and ScatterND without reduction on GPUs: a copy of the data, then the updates. An index
+ * out of range writes nothing: a kernel cannot fail. */
 #include <string.h>
 
 #include "backend/gpu/kernels/_launch.h"
@@ -53,10 +53,14 @@ static const char tuples_body[] = RLX_GPU_TEXT(
 
 static const rlx_gpu_arg copy_args[] = {ARG_IN_BITS("x", 0), ARG_OUT_BITS("y", 0), ARG_SCALAR("total", "u32"), {0}};
 #define OPERANDS ARG_IN("indices", 1), ARG_IN_BITS("updates", 2), ARG_OUT_BITS("y", 0), ARG_SCALAR("n", "u32"), ARG_SCALAR("rank", "u32")
-static const rlx_gpu_arg elements_args[] = {OPERANDS, ARG_SCALAR("extent", "u32"), ARG_SCALAR("axis", "u32"),
-                                            ARG_LIST("dims", "u32", MAX_RANK), ARG_LIST("step", "i64", MAX_RANK), {0}};
-static const rlx_gpu_arg tuples_args[] = {OPERANDS, ARG_SCALAR("inner", "u32"), ARG_LIST("dims", "u32", MAX_RANK),
-                                          ARG_LIST("step", "i64", MAX_RANK), {0}};
+static const rlx_gpu_arg elements_args[] = {OPERANDS,
+                                            ARG_SCALAR("extent", "u32"),
+                                            ARG_SCALAR("axis", "u32"),
+                                            ARG_LIST("dims", "u32", MAX_RANK),
+                                            ARG_LIST("step", "i64", MAX_RANK),
+                                            {0}};
+static const rlx_gpu_arg tuples_args[] = {
+    OPERANDS, ARG_SCALAR("inner", "u32"), ARG_LIST("dims", "u32", MAX_RANK), ARG_LIST("step", "i64", MAX_RANK), {0}};
 enum { COPY, SCATTER };
 static const rlx_gpu_function elements_functions[] = {
     [COPY] = {.name = "scatter_copy", .args = copy_args, .body = copy_body},

@@ -1,12 +1,16 @@
 /* softmax.c — Softmax and LogSoftmax on GPUs: rows in registers, of any length, or columns. */
-#include "backend/gpu/kernels/_launch.h"
 #include "ops/softmax.h"
+#include "backend/gpu/kernels/_launch.h"
 
 /* Elements a thread holds; rows of 32 threads and of a workgroup. */
 enum { SHORT_PER = 8, LONG_PER = 16, SHORT_MOST = 32 * SHORT_PER, LONG_MOST = 256 * LONG_PER };
 
-static const rlx_gpu_arg args[] = {ARG_IN("x", 0), ARG_OUT("y", 0), ARG_SCALAR("rows", "u32"), ARG_SCALAR("count", "u32"),
-                                   ARG_SCALAR("inner", "u32"), {0}};
+static const rlx_gpu_arg args[] = {ARG_IN("x", 0),
+                                   ARG_OUT("y", 0),
+                                   ARG_SCALAR("rows", "u32"),
+                                   ARG_SCALAR("count", "u32"),
+                                   ARG_SCALAR("inner", "u32"),
+                                   {0}};
 static const rlx_gpu_shared red[] = {{"red", "f32", 256}, {0}};
 static const rlx_gpu_constant plain[] = {{"LOGS", 0}, {0}}, logs[] = {{"LOGS", 1}, {0}};
 

@@ -13,10 +13,10 @@ enum { MAX_RANK = 12, TILE = 32 };
   ARG_SCALAR("n", "u32"), ARG_SCALAR("rank", "u32"), ARG_SCALAR("from_base", "i64"), ARG_SCALAR("to_base", "i64"),      \
       ARG_LIST("dims", "u32", MAX_RANK), ARG_LIST("from", "i64", MAX_RANK), ARG_LIST("to", "i64", MAX_RANK)
 static const rlx_gpu_arg word_args[] = {ARG_IN_BITS("x", 0), ARG_OUT_BITS("y", 0), COPY_ARGS, {0}};
-static const rlx_gpu_arg quad_args[] = {{"x", "f32", RLX_GPU_INPUT, 0, 0}, {"y", "f32", RLX_GPU_OUTPUT, 0, 0},
-                                        COPY_ARGS, {0}};
-static const rlx_gpu_arg tile_args[] = {ARG_IN_BITS("x", 0), ARG_OUT_BITS("y", 0), COPY_ARGS,
-                                        ARG_SCALAR("across", "u32"), {0}};
+static const rlx_gpu_arg quad_args[] = {
+    {"x", "f32", RLX_GPU_INPUT, 0, 0}, {"y", "f32", RLX_GPU_OUTPUT, 0, 0}, COPY_ARGS, {0}};
+static const rlx_gpu_arg tile_args[] = {
+    ARG_IN_BITS("x", 0), ARG_OUT_BITS("y", 0), COPY_ARGS, ARG_SCALAR("across", "u32"), {0}};
 static const rlx_gpu_shared tile_shared[] = {{"tile", "u64", TILE *(TILE + 1)}, {0}};
 
 /* clang-format off */
@@ -111,7 +111,8 @@ static void narrow(const strided_copy *c, size_t size, gpu_copy *g) {
 static void take_quads(gpu_copy *g, int64_t size) {
   int64_t each = 16 / size;
   int last = g->rank - 1;
-  if (g->from[last] != 1 || g->to[last] != 1 || g->dims[last] % each || g->from_base % each || g->to_base % each) return;
+  if (g->from[last] != 1 || g->to[last] != 1 || g->dims[last] % each || g->from_base % each || g->to_base % each)
+    return;
   for (int d = 0; d < last; d++)
     if (g->from[d] % each || g->to[d] % each) return;
   g->function = QUADS; /* the text counts in f32: four of them a step */
