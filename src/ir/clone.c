@@ -3,16 +3,24 @@
 
 #include "ir/graph.h"
 
-/* Old graph → new graph, for values of graphs around a subgraph. */
+/* A graph being copied, and its values by id → their copies. */
+typedef struct mapping {
+  const rlx_graph *from;
+  rlx_value *const *values;
+} mapping;
+
+/* The graphs being copied, outermost first. */
 typedef struct cloner {
-  VECTOR(const rlx_graph *) from;
-  VECTOR(rlx_graph *) to;
+  VECTOR(mapping) open;
+  const rlx_graph *around; /* values of this graph and those around it stand for themselves; NULL: none */
 } cloner;
 
-static rlx_value *mapped(const cloner *c, const rlx_value *v) {
+static rlx_value *mapped(const cloner *c, rlx_value *v) {
   if (!v) return NULL;
-  for (size_t i = c->from.count; i-- > 0;)
-    if (c->from.data[i] == v->graph) return c->to.data[i]->values.data[v->id];
+  for (size_t i = c->open.count; i-- > 0;)
+    if (c->open.data[i].from == v->graph) return c->open.data[i].values[v->id];
+  for (const rlx_graph *g = c->around; g; g = g->parent)
+    if (g == v->graph) return v;
   return NULL;
 }
 
@@ -88,6 +96,8 @@ static rlx_status fill(cloner *c, const rlx_graph *g, rlx_graph *to) {
   to->name_counter = g->name_counter;
   if (!to->name) return status_no_memory(1);
   for (size_t i = 0; i < g->values.count; i++) RLX_TRY(clone_value(to, g->values.data[i]));
+  rlx_value **values = arena_copy(&to->memory, to->values.data, to->values.count * sizeof *values);
+  if (!values || !vector_push(&c->open, (mapping){g, values})) return status_no_memory(1);
   RLX_TRY(clone_lists(c, g, to));
   for (size_t i = 0; i < g->nodes.count; i++) RLX_TRY(clone_node(c, to, g->nodes.data[i]));
   for (size_t i = 0; i < g->outputs.count; i++) {
@@ -100,9 +110,9 @@ static rlx_status fill(cloner *c, const rlx_graph *g, rlx_graph *to) {
 static rlx_status clone_graph(cloner *c, const rlx_graph *g, rlx_graph *parent, rlx_graph **out) {
   rlx_graph *to;
   RLX_TRY(graph_create(g->registry, parent, &to));
-  size_t depth = c->to.count;
-  rlx_status status = vector_push(&c->from, g) && vector_push(&c->to, to) ? fill(c, g, to) : status_no_memory(1);
-  c->from.count = c->to.count = depth;
+  size_t depth = c->open.count;
+  rlx_status status = fill(c, g, to);
+  c->open.count = depth;
   if (status != RLX_OK && !parent)
     rlx_graph_destroy(to);
   else if (status == RLX_OK)
@@ -114,7 +124,52 @@ rlx_status graph_clone(const rlx_graph *g, rlx_graph **out) {
   RLX_TRY(rlx_graph_status(g));
   cloner c = {0};
   rlx_status status = clone_graph(&c, g, NULL, out);
-  vector_finish(&c.from);
-  vector_finish(&c.to);
+  vector_finish(&c.open);
+  return status;
+}
+
+rlx_status graph_clone_body(const rlx_graph *g, rlx_graph *parent, rlx_graph **out) {
+  RLX_TRY(rlx_graph_status(g));
+  cloner c = {.around = parent};
+  rlx_status status = clone_graph(&c, g, parent, out);
+  vector_finish(&c.open);
+  return status;
+}
+
+/* ---- copying into a graph ----------------------------------------------------------------- */
+
+/* Values of `from` as they are called in `into`: inputs as given, constants and results anew. */
+static rlx_status inline_values(const rlx_graph *from, rlx_graph *into, rlx_value *const *inputs, rlx_value **values) {
+  for (size_t i = 0; i < from->inputs.count; i++) values[from->inputs.data[i]->id] = inputs[i];
+  for (size_t i = 0; i < from->values.count; i++) {
+    const rlx_value *v = from->values.data[i];
+    if (v->is_input) continue;
+    rlx_value *copy = graph_value(into, *v->name ? NULL : "");
+    if (!copy) return status_no_memory(sizeof *copy);
+    copy->type = v->type;
+    copy->constant = rlx_tensor_retain(v->constant);
+    values[i] = copy;
+  }
+  return RLX_OK;
+}
+
+static rlx_status inline_node(cloner *c, rlx_graph *into, const rlx_node *n) {
+  size_t before = into->nodes.count;
+  RLX_TRY(clone_node(c, into, n));
+  rlx_node *copy = into->nodes.data[before];
+  copy->name = graph_fresh_name(into, "node");
+  return copy->name ? RLX_OK : status_no_memory(1);
+}
+
+rlx_status graph_inline(const rlx_graph *from, rlx_graph *into, rlx_value *const *inputs, rlx_value **outputs) {
+  RLX_TRY(rlx_graph_status(from));
+  cloner c = {.around = into};
+  rlx_value **values = arena_array(&into->memory, from->values.count, sizeof *values);
+  rlx_status status = values ? inline_values(from, into, inputs, values) : status_no_memory(1);
+  if (status == RLX_OK && !vector_push(&c.open, (mapping){from, values})) status = status_no_memory(1);
+  for (size_t i = 0; i < from->nodes.count && status == RLX_OK; i++) status = inline_node(&c, into, from->nodes.data[i]);
+  for (size_t i = 0; i < from->outputs.count && status == RLX_OK; i++)
+    outputs[i] = mapped(&c, from->outputs.data[i].value);
+  vector_finish(&c.open);
   return status;
 }

@@ -85,6 +85,10 @@ rlx_value *graph_find(const rlx_graph *g, const char *name) {
   return NULL;
 }
 
+rlx_value *rlx_graph_find(const rlx_graph *g, const char *name) {
+  return name && *name ? map_get(&g->names, name) : NULL;
+}
+
 /* ---- editing ------------------------------------------------------------------------------ */
 
 void graph_replace_uses(rlx_graph *g, rlx_value *from, rlx_value *to) {
@@ -165,6 +169,11 @@ static rlx_status collect_captures(const rlx_graph *g, const rlx_graph *root, va
 }
 
 rlx_status graph_captures(const rlx_graph *g, value_list *out) { return collect_captures(g, g, out); }
+
+rlx_status node_captures(const rlx_node *n, value_list *out) {
+  for (int k = 0; node_subgraph(n, k); k++) RLX_TRY(graph_captures(node_subgraph(n, k), out));
+  return RLX_OK;
+}
 
 /* ---- order -------------------------------------------------------------------------------- */
 

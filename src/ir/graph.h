@@ -105,12 +105,27 @@ void graph_number(rlx_graph *g);
 rlx_status graph_sort(rlx_graph *g);
 /* Deep copy; values keep their ids, nodes their order. */
 rlx_status graph_clone(const rlx_graph *g, rlx_graph **out);
+/* A copy of a subgraph as a subgraph of `parent`, which lies inside the graphs whose values it captures. */
+rlx_status graph_clone_body(const rlx_graph *g, rlx_graph *parent, rlx_graph **out);
+/* Copies the nodes of `from` into a graph, with given values (by position) in the place of its inputs; outputs[i] is
+ * what its output i has become. What `from` captures must be within reach of `into`. */
+rlx_status graph_inline(const rlx_graph *from, rlx_graph *into, rlx_value *const *inputs, rlx_value **outputs);
 /* Uses per value id of this graph, counting graph outputs and uses inside subgraphs; arena-allocated in
  * `memory`. NULL when memory is short. */
 uint32_t *graph_use_counts(const rlx_graph *g, arena *memory);
 /* The values of graphs around g (or deeper) that g and its subgraphs use: captures, in first-use order. */
 typedef VECTOR(rlx_value *) value_list;
 rlx_status graph_captures(const rlx_graph *g, value_list *out);
+/* Those of all subgraphs of a node. */
+rlx_status node_captures(const rlx_node *n, value_list *out);
+/* Calls `rewrite` (an op's lower or derive) on n: it may add nodes and constants to n's graph, no inputs or outputs,
+ * and must give every output that n has. On failure the nodes added are still there. */
+rlx_status node_rewrite(rlx_node *n, rlx_status (*rewrite)(rlx_graph *g, const rlx_node *n, rlx_value **outputs),
+                        const char *what, rlx_value **outputs);
+/* Makes `outputs` (as node_rewrite gives them) the producers of n's own output values and leaves n without outputs:
+ * graph_drop_retired removes it. Whoever holds n's values keeps them. */
+rlx_status node_retire(rlx_node *n, rlx_value *const *outputs);
+void graph_drop_retired(rlx_graph *g);
 
 /* Attribute helpers: attribute as given, NULL if absent. */
 const rlx_attr *node_attr(const rlx_node *n, const char *name);

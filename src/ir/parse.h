@@ -36,5 +36,7 @@ rlx_status graph_parse(const char *source, size_t size, const char *name, const 
  * an input a type. "int64[2] = {1, 2}" makes a constant; nothing between commas leaves an input out; here float[] is a
  * scalar too. "… => 2" at the end gives the node that many outputs; else it has those that are not optional. */
 rlx_status sample_parse(const char *row, const char *op, const rlx_registry *registry, rlx_graph **out);
+/* The same for a record of any version. */
+rlx_status sample_parse_for(const char *row, const op_entry *e, const rlx_registry *registry, rlx_graph **out);
 
 #endif

@@ -84,21 +84,25 @@ static rlx_status fill(parser *p, rlx_graph *g, const op_entry *e) {
   return status;
 }
 
-rlx_status sample_parse(const char *row, const char *op, const rlx_registry *registry, rlx_graph **out) {
+rlx_status sample_parse_for(const char *row, const op_entry *e, const rlx_registry *registry, rlx_graph **out) {
   parser p = {.registry = registry};
   rlx_graph *g;
+  RLX_TRY(graph_create(registry, NULL, &g));
+  lexer_start(&p.lex, row, strlen(row), "sample");
+  rlx_status status = fill(&p, g, e);
+  arena_finish(&p.scratch);
+  if (status == RLX_OK) {
+    *out = g;
+    return RLX_OK;
+  }
+  rlx_graph_destroy(g);
+  return status_prefix(status, "%s \"%s\"", e->op.name, row);
+}
+
+rlx_status sample_parse(const char *row, const char *op, const rlx_registry *registry, rlx_graph **out) {
   op_entry *e = registry_find_op(registry, op, 0);
   if (!e) return RLX_FAIL(NOT_FOUND, "no op '%s'", op);
-  rlx_status status = graph_create(registry, NULL, &g);
-  if (status == RLX_OK) {
-    lexer_start(&p.lex, row, strlen(row), "sample");
-    status = fill(&p, g, e);
-    arena_finish(&p.scratch);
-    if (status == RLX_OK)
-      *out = g;
-    else
-      rlx_graph_destroy(g);
-  }
+  rlx_status status = sample_parse_for(row, e, registry, out);
   op_entry_release(e);
-  return status == RLX_OK ? RLX_OK : status_prefix(status, "%s \"%s\"", op, row);
+  return status;
 }

@@ -2,10 +2,14 @@
 #include "ops/_derivative.h"
 
 #include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ir/dtype.h"
+#include "ir/graph.h"
+#include "ir/parse.h"
 #include "ir/shape.h"
 
 /* A value, or a number not yet made a constant. */
@@ -178,4 +182,34 @@ rlx_value *derivative_unbroadcast(rlx_graph *g, rlx_value *value, rlx_value *lik
   const rlx_type *a = rlx_value_type(value), *b = rlx_value_type(like);
   if (type_is_concrete(a) && type_is_concrete(b) && type_equal(a, b)) return value;
   return rlx_graph_op(g, "rlx.sum_to_like", NULL, 0, (rlx_value *[]){value, like}, 2);
+}
+
+rlx_value *derivative_filled(rlx_graph *g, const rlx_value *v, double number) {
+  rlx_tensor *t;
+  int64_t one = 1;
+  if (rlx_tensor_create(v->type.dtype, 1, &one, &t) != RLX_OK) {
+    rlx_graph_fail(g, RLX_OUT_OF_MEMORY, "no memory for a constant");
+    return NULL;
+  }
+  dtype_store(v->type.dtype, rlx_tensor_data(t), 0, number);
+  rlx_attr value = {.name = "value", .kind = RLX_ATTR_TENSOR, .tensor = t};
+  rlx_value *like = (rlx_value *)(uintptr_t)v;
+  rlx_value *shape = rlx_graph_op(g, "onnx.Shape", NULL, 0, &like, 1);
+  rlx_value *filled = rlx_graph_op(g, "onnx.ConstantOfShape", &value, 1, &shape, 1);
+  rlx_tensor_destroy(t);
+  return filled;
+}
+
+rlx_status derivative_text(rlx_graph *g, rlx_value *const *inputs, rlx_value **outputs, const char *format, ...) {
+  char source[8192];
+  va_list args;
+  va_start(args, format);
+  int size = vsnprintf(source, sizeof source, format, args);
+  va_end(args);
+  if (size < 0 || (size_t)size >= sizeof source) return rlx_graph_fail(g, RLX_INTERNAL, "a derivative's text is too long");
+  rlx_graph *made = NULL;
+  rlx_status status = graph_parse(source, (size_t)size, "derivative", NULL, g->registry, &made);
+  if (status == RLX_OK) status = graph_inline(made, g, inputs, outputs);
+  rlx_graph_destroy(made);
+  return status == RLX_OK ? rlx_graph_status(g) : rlx_graph_fail(g, status, "%s", rlx_error_message());
 }
