@@ -32,6 +32,10 @@ target_compile_definitions(rlx_flags INTERFACE _GNU_SOURCE)
 if(RLX_WERROR)
   target_compile_options(rlx_flags INTERFACE -Werror)
 endif()
+# Kernels and reference evaluations want the vectoriser; floating-point results stay IEEE (no -ffast-math).
+# A loop that clang cannot vectorise is no defect: -Wno-pass-failed.
+set(rlx_fast $<$<NOT:$<CONFIG:Debug>>:-O3> -fno-math-errno -fno-trapping-math
+  $<$<C_COMPILER_ID:Clang,AppleClang>:-Wno-pass-failed>)
 if(RLX_SANITIZE STREQUAL "address")
   set(rlx_sanitize -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 elseif(RLX_SANITIZE STREQUAL "thread")
@@ -58,10 +62,22 @@ function(rlx_build_package name)
     SUFFIX .so)
 endfunction()
 
-# A package that is installed too.
+# A package that is installed too, beside librlx.so in rlx/: of the sources given, or of all C files of the folder, and
+# its README.md. LINK targets or libraries follow the sources.
 function(rlx_add_package name)
-  rlx_build_package(${name} ${ARGN})
+  cmake_parse_arguments(PARSE_ARGV 1 package "" "" "LINK")
+  set(sources ${package_UNPARSED_ARGUMENTS})
+  if(NOT sources)
+    file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.c)
+  endif()
+  rlx_build_package(${name} ${sources})
+  target_include_directories(rlx-${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_compile_options(rlx-${name} PRIVATE ${rlx_fast})
+  target_link_libraries(rlx-${name} PRIVATE ${package_LINK} m)
   install(TARGETS rlx-${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/rlx)
+  if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/README.md)
+    install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/packages RENAME ${name}.md)
+  endif()
 endfunction()
 
 # Adds every FOLDER/NAME that has a CMakeLists.txt; what it builds goes to build/FOLDER.

@@ -25,10 +25,6 @@ if(NOT rlx_sources)
   return()
 endif()
 
-# Kernels and reference evaluations want the vectoriser; floating-point results stay IEEE (no -ffast-math).
-# A loop that clang cannot vectorise is no defect: -Wno-pass-failed.
-set(rlx_fast $<$<NOT:$<CONFIG:Debug>>:-O3> -fno-math-errno -fno-trapping-math
-  $<$<C_COMPILER_ID:Clang,AppleClang>:-Wno-pass-failed>)
 foreach(source IN LISTS rlx_sources)
   if(source MATCHES "^src/(ops|backend/cpu)/")
     set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${rlx_fast}")
@@ -75,8 +71,7 @@ add_library(rlx_objects OBJECT ${rlx_sources})
 set_target_properties(rlx_objects PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
 target_compile_definitions(rlx_objects PRIVATE
   RLX_BUILDING
-  RLX_VERSION_STRING="${PROJECT_VERSION}"
-  RLX_PACKAGE_DIR="${CMAKE_INSTALL_FULL_LIBDIR}/rlx")
+  RLX_VERSION_STRING="${PROJECT_VERSION}")
 target_link_libraries(rlx_objects PUBLIC rlx_private PkgConfig::CJSON OpenMP::OpenMP_C Threads::Threads
   ${CMAKE_DL_LIBS} m)
 if(dnnl_FOUND)

@@ -452,12 +452,19 @@ typedef struct rlx_package {
   const char *name;
   const char *version;
   rlx_status (*register_all)(rlx_registry *registry);
+  uint32_t flags;
 } rlx_package;
+enum {                    /* rlx_package.flags */
+       RLX_ON_REQUEST = 1 /* not found by the domain of a model's op: only when named, by rlx_load_package or --ops */
+};
 /* … written as RLX_PACKAGE("acme", "1.0", register_function); */
 #define RLX_PACKAGE(package_name, package_version, function)                                             \
+  RLX_PACKAGE_WITH(package_name, package_version, function, 0)
+/* The same with flags. */
+#define RLX_PACKAGE_WITH(package_name, package_version, function, package_flags)                         \
   RLX_API extern const rlx_package rlx_package_entry;                                                    \
   const rlx_package rlx_package_entry = {sizeof(rlx_package), RLX_ABI_VERSION, package_name,             \
-                                         package_version, function}
+                                         package_version, function, package_flags}
 
 /* ---- session cache ------------------------------------------------------------------------ */
 

@@ -209,8 +209,8 @@ RLX_API rlx_registry *rlx_registry_process(void);
 RLX_API RLX_MUST_USE rlx_status rlx_registry_create(rlx_registry **out);
 RLX_API void rlx_registry_destroy(rlx_registry *r);
 
-/* Loads an op package into a registry (NULL: the process's): NAME found on RLX_PACKAGE_PATH and in the
- * install directory as librlx-NAME.so, or a file (anything with a '/'). Loading the same file again
+/* Loads an op package into a registry (NULL: the process's): NAME found as librlx-NAME.so on
+ * RLX_PACKAGE_PATH or in the folder rlx/ beside librlx.so, or a file (anything with a '/'). Loading the same file again
  * does nothing. Fails with RLX_NOT_FOUND, or RLX_INVALID for a wrong ABI, a missing entry symbol, or a
  * package whose registration fails (what it registered before is taken back). */
 RLX_API RLX_MUST_USE rlx_status rlx_load_package(rlx_registry *r, const char *name_or_file);

@@ -13,10 +13,6 @@
 #include "base/status.h"
 #include "ir/registry.h"
 
-#ifndef RLX_PACKAGE_DIR
-#define RLX_PACKAGE_DIR "/usr/local/lib/rlx"
-#endif
-
 static _Thread_local package *current;
 
 package *package_current(void) { return current; }
@@ -52,9 +48,12 @@ rlx_status package_find(const char *name, char *path, size_t size) {
     if (n && len > 0 && (size_t)len < size && access(path, R_OK) == 0) return RLX_OK;
     search += n + (search[n] == ':');
   }
-  snprintf(path, size, "%s/librlx-%s.so", RLX_PACKAGE_DIR, name);
-  if (access(path, R_OK) == 0) return RLX_OK;
-  return RLX_FAIL(NOT_FOUND, "package '%s': no librlx-%s.so on RLX_PACKAGE_PATH or in %s", name, name, RLX_PACKAGE_DIR);
+  char folder[PATH_MAX];
+  if (!library_own_folder(folder, sizeof folder))
+    return RLX_FAIL(NOT_FOUND, "package '%s': no librlx-%s.so on RLX_PACKAGE_PATH", name, name);
+  int len = snprintf(path, size, "%s/rlx/librlx-%s.so", folder, name);
+  if (len > 0 && (size_t)len < size && access(path, R_OK) == 0) return RLX_OK;
+  return RLX_FAIL(NOT_FOUND, "package '%s': no librlx-%s.so on RLX_PACKAGE_PATH or in %s/rlx", name, name, folder);
 }
 
 static rlx_status open_package(const char *path, package **out, const rlx_package **entry) {
@@ -64,8 +63,9 @@ static rlx_status open_package(const char *path, package **out, const rlx_packag
   rlx_status status = RLX_OK;
   if (!e)
     status = RLX_FAIL(INVALID, "%s: not an rlx package: it exports no rlx_package_entry", path);
-  else if (e->struct_size < sizeof *e)
-    status = RLX_FAIL(INVALID, "%s: its package record has %u bytes, %zu are needed", path, e->struct_size, sizeof *e);
+  else if (e->struct_size < offsetof(rlx_package, flags))
+    status = RLX_FAIL(INVALID, "%s: its package record has %u bytes, %zu are needed", path, e->struct_size,
+                      offsetof(rlx_package, flags));
   else if (e->abi != RLX_ABI_VERSION)
     status = RLX_FAIL(INVALID, "%s: built for ABI %u, this library has ABI %d", path, e->abi, RLX_ABI_VERSION);
   else if (!e->name || !e->version || !e->register_all)
@@ -89,7 +89,9 @@ static rlx_status open_package(const char *path, package **out, const rlx_packag
   return RLX_OK;
 }
 
-rlx_status rlx_load_package(rlx_registry *r, const char *name_or_file) {
+static bool on_request(const rlx_package *e) { return e->struct_size >= sizeof *e && (e->flags & RLX_ON_REQUEST) != 0; }
+
+rlx_status package_load(rlx_registry *r, const char *name_or_file, bool asked) {
   if (!name_or_file) return RLX_FAIL(INVALID, "load package: no name");
   char found[PATH_MAX], path[PATH_MAX];
   const char *file = name_or_file;
@@ -104,6 +106,11 @@ rlx_status rlx_load_package(rlx_registry *r, const char *name_or_file) {
   package *p = NULL;
   const rlx_package *entry = NULL;
   RLX_TRY(open_package(path, &p, &entry));
+  if (!asked && on_request(entry)) {
+    rlx_status refused = RLX_FAIL(NOT_FOUND, "package '%s' (%s) is registered only when it is named", p->name, path);
+    package_release(p);
+    return refused;
+  }
   package *before = current;
   current = p;
   rlx_status status = entry->register_all(r);
@@ -119,3 +126,17 @@ rlx_status rlx_load_package(rlx_registry *r, const char *name_or_file) {
   package_release(p);
   return status;
 }
+
+bool package_waits(const char *op_name, char *path, size_t size) {
+  char domain[128];
+  size_t length = op_domain_length(op_name);
+  if (length == 0 || length >= sizeof domain) return false;
+  snprintf(domain, sizeof domain, "%.*s", (int)length, op_name);
+  package *p;
+  const rlx_package *entry;
+  if (package_find(domain, path, size) != RLX_OK || open_package(path, &p, &entry) != RLX_OK) return false;
+  package_release(p);
+  return on_request(entry);
+}
+
+rlx_status rlx_load_package(rlx_registry *r, const char *name_or_file) { return package_load(r, name_or_file, true); }

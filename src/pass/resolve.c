@@ -14,7 +14,7 @@ static rlx_status try_package(const rlx_node *n, const target *t) {
   snprintf(domain, sizeof domain, "%.*s", (int)length, n->op_name);
   if (strcmp(domain, "onnx") == 0 || strcmp(domain, "rlx") == 0) return RLX_NOT_FOUND;
   if (package_find(domain, path, sizeof path) != RLX_OK) return RLX_NOT_FOUND;
-  return rlx_load_package(t->options->registry, path);
+  return package_load(t->options->registry, path, false);
 }
 
 static rlx_status resolve(rlx_node *n, const target *t) {

@@ -1,10 +1,12 @@
 /* select.c — candidates, their order, and the choice for every node. */
 #include "pass/select.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "ir/infer.h"
+#include "ir/package.h"
 #include "ir/registry.h"
 #include "ir/shape.h"
 
@@ -226,8 +228,10 @@ static rlx_status problem(selector *s, const rlx_node *n, const selection *sel) 
   if (s->problems.size > 3000) return RLX_OK; /* counted; the message has an end */
   text_printf(&s->problems, "%snode '%s' (%s):", s->problem_count > 1 ? "; " : "", n->name, n->op_name);
   if (!n->op) {
-    char hint[200];
+    char hint[200], path[PATH_MAX];
     text_printf(&s->problems, " no such op%s", registry_hint(s->t->registry, n->op_name, n->opset, hint, sizeof hint));
+    if (package_waits(n->op_name, path, sizeof path))
+      text_printf(&s->problems, "; %s is registered only when it is named (--ops)", path);
     return RLX_OK;
   }
   if (!sel || !sel->refused_count) text_add(&s->problems, " it has no kernel, lower or eval");

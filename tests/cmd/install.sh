@@ -23,6 +23,22 @@ for file in include/rlx/rlx.h include/rlx/extend.h share/doc/rlx/LICENSE share/d
 done
 "$prefix/bin/rlx" devices >/dev/null
 
+# A package in rlx/ beside librlx.so is found by its domain, wherever the tree was put.
+(
+    unset RLX_PACKAGE_PATH
+    model=$SRC/examples/custom_op/model.onnx
+    if "$prefix/bin/rlx" check "$model" 2>"$work/without"; then
+        echo "acme was found before it was installed"
+        exit 1
+    fi
+    mkdir -p "$libdir/rlx"
+    cp "$BUILD/packages/librlx-acme.so" "$libdir/rlx/"
+    "$prefix/bin/rlx" check "$model" >/dev/null
+    mv "$prefix" "$work/moved"
+    "$work/moved/bin/rlx" check "$model" >/dev/null
+    mv "$work/moved" "$prefix"
+)
+
 cat >"$work/consumer.c" <<'C'
 #include <rlx/extend.h>
 #include <stdio.h>

@@ -426,16 +426,23 @@ static dnnl_status_t execute_pack(const onednn_primitive *p, onednn_run *r, cons
   return dnnl_primitive_execute(p->pack, r->stream, count, list);
 }
 
+/* Small weights are packed by the calling thread alone: loading packs many of them, the other threads are asleep, and on
+ * a busy machine waking one for each costs more than the packing. */
+static int pack_threads(const onednn_primitive *p) {
+  return md_bytes(&p->roles[ROLE_WEIGHTS]) < INT64_C(4) << 20 ? 1 : p->threads;
+}
+
 rlx_status onednn_pack(const void *ctx, const onednn_primitive *p, const void *from, void *to) {
   md_pointer dense = MD_POINTER(&p->dense), wanted = MD_POINTER(&p->roles[ROLE_WEIGHTS]);
-  if (onednn_pack_blocked(dense, wanted, from, to, p->threads)) return RLX_OK;
-  if (onednn_pack_winograd(dense, wanted, from, to, p->threads)) return RLX_OK;
+  int threads = pack_threads(p);
+  if (onednn_pack_blocked(dense, wanted, from, to, threads)) return RLX_OK;
+  if (onednn_pack_winograd(dense, wanted, from, to, threads)) return RLX_OK;
   onednn_run *r = NULL;
   if (onednn_run_create(p, &r) != RLX_OK) return rlx_fail(ctx, RLX_OUT_OF_MEMORY, "oneDNN: packing: out of memory");
   int64_t bytes = padded(md_bytes(&p->pack_scratch));
   void *scratch = bytes ? mem_aligned(64, (size_t)bytes) : NULL;
   dnnl_status_t s = bytes && !scratch ? dnnl_out_of_memory : slot_set(&r->roles[ROLE_WEIGHTS], to);
-  int before = use_threads(p->threads);
+  int before = use_threads(threads);
   if (s == dnnl_success) s = execute_pack(p, r, from, scratch);
   restore_threads(before);
   mem_free(scratch);
