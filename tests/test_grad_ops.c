@@ -43,7 +43,9 @@ static bool check_op(void *user, const op_entry *e) {
     t->rows++;
     rlx_status status = grad_check_sample(e, op->samples[i], NULL, &r);
     if (status == RLX_OK && r.passed) {
-      if (getenv("VERBOSE")) printf("ok %s %s: %s %d %d %g %g\n", op->name, op->samples[i], rlx_dtype_name(r.dtype), (int)r.gradients, (int)r.tangents, r.worst_gradient, r.worst_tangent);
+      if (getenv("VERBOSE"))
+        printf("ok %s %s: %s %d %d %g %g\n", op->name, op->samples[i], rlx_dtype_name(r.dtype), (int)r.gradients,
+               (int)r.tangents, r.worst_gradient, r.worst_tangent);
       continue;
     }
     t->bad++;

@@ -114,12 +114,12 @@ typedef struct rlx_attr_def {
   double min, max;
 } rlx_attr_def;
 
-enum {                       /* rlx_op.traits */
-       RLX_PURE = 1,         /* same inputs, same outputs; may be folded, shared, dropped if unused */
-       RLX_ELEMENTWISE = 2,  /* with broadcasting by ONNX's rule */
-       RLX_SIDE_EFFECT = 4,  /* never removed, order kept */
-       RLX_RANDOM = 8,       /* not folded, not shared */
-       RLX_SHAPE_ONLY = 16,  /* reads its inputs' dims, not their contents (Shape, Size) */
+enum {                        /* rlx_op.traits */
+       RLX_PURE = 1,          /* same inputs, same outputs; may be folded, shared, dropped if unused */
+       RLX_ELEMENTWISE = 2,   /* with broadcasting by ONNX's rule */
+       RLX_SIDE_EFFECT = 4,   /* never removed, order kept */
+       RLX_RANDOM = 8,        /* not folded, not shared */
+       RLX_SHAPE_ONLY = 16,   /* reads its inputs' dims, not their contents (Shape, Size) */
        RLX_CONTROL_FLOW = 32, /* runs subgraphs through the executor (If, Loop, Scan): rlx's own */
        RLX_STOP_GRADIENT = 64 /* derivatives end here without an error; no_derivative says why that is right */
 };
@@ -170,6 +170,10 @@ RLX_API rlx_status
 rlx_graph_fail(rlx_graph *g, rlx_status code, const char *format, ...);
 /* The first failure so far (RLX_OK if none): what `lower` returns at its end. */
 RLX_API rlx_status rlx_graph_status(const rlx_graph *g);
+
+/* For vjp and jvp: stands for a derivative that exists but that the op has no rule for. Only where it is needed, that
+ * is an error, which says why. */
+RLX_API rlx_value *rlx_no_derivative(rlx_graph *g, const char *why);
 
 /* Shape inference. */
 RLX_API const rlx_node *rlx_infer_node(const rlx_infer *ctx);

@@ -189,7 +189,8 @@ static double load(const rlx_tensor *t, int64_t i) { return dtype_load(rlx_tenso
 
 static void compare(checker *c, bool gradient, const char *name, int64_t at, double got, double expected) {
   grad_report *r = c->report;
-  double error = fabs(got - expected) / (1 + fabs(expected)), *worst = gradient ? &r->worst_gradient : &r->worst_tangent;
+  double error = fabs(got - expected) / (1 + fabs(expected)),
+         *worst = gradient ? &r->worst_gradient : &r->worst_tangent;
   ++*(gradient ? &r->gradients : &r->tangents);
   if (!(error <= *worst)) *worst = error;
   if (error <= c->tolerance) return;
@@ -274,7 +275,8 @@ static rlx_status results_along(checker *c, double step, rlx_tensor **y) {
   return status;
 }
 
-static rlx_status compare_outputs(checker *c, rlx_tensor *const *up, rlx_tensor *const *down, rlx_tensor *const *found) {
+static rlx_status compare_outputs(checker *c, rlx_tensor *const *up, rlx_tensor *const *down,
+                                  rlx_tensor *const *found) {
   if (!same_sizes(c, up) || !same_sizes(c, down)) return RLX_FAIL(UNSUPPORTED, "sizes of results depend on values");
   for (int i = 0, at = 0; i < c->outputs; i++) {
     const rlx_tensor *tangent = c->has_tangent[i] ? found[at++] : NULL;

@@ -8,6 +8,17 @@
 #include "ir/shape.h"
 #include "ops/_derivative.h"
 
+rlx_value *rlx_no_derivative(rlx_graph *g, const char *why) {
+  rlx_value *v = rlx_graph_status(g) == RLX_OK ? graph_value(g, "") : NULL;
+  char *copy = v ? arena_strdup(&g->memory, why) : NULL;
+  if (!copy) {
+    rlx_graph_fail(g, RLX_OUT_OF_MEMORY, "out of memory");
+    return NULL;
+  }
+  v->missing = copy;
+  return v;
+}
+
 /* ---- arguments ---------------------------------------------------------------------------- */
 
 static bool within(const rlx_graph *g, const rlx_value *v) {
@@ -16,7 +27,8 @@ static bool within(const rlx_graph *g, const rlx_value *v) {
   return false;
 }
 
-static rlx_status check_values(const rlx_graph *g, const char *what, rlx_value *const *values, int count, bool optional) {
+static rlx_status check_values(const rlx_graph *g, const char *what, rlx_value *const *values, int count,
+                               bool optional) {
   if (count < 0 || (count && !values)) return RLX_FAIL(INVALID, "derivatives: %d values as %s", count, what);
   for (int i = 0; i < count; i++) {
     if (!values[i] && optional) continue;

@@ -41,6 +41,9 @@ static rlx_status accumulate(reverse *r, rlx_value *v, rlx_value *gradient, rlx_
 
 static rlx_status take(reverse *r, rlx_node *n, rlx_value *input, rlx_value *gradient) {
   if (!gradient || !value_get(&r->active, input)) return RLX_OK;
+  if (gradient->missing)
+    return RLX_FAIL(UNSUPPORTED, "node '%s' (%s) has no gradient of '%s': %s", n->name, n->op_name, input->name,
+                    gradient->missing);
   RLX_TRY(check(n, input, gradient));
   return accumulate(r, input, gradient, n);
 }
@@ -58,8 +61,7 @@ static rlx_status call_vjp(reverse *r, rlx_node *n, rlx_value *const *dy) {
     if (status != RLX_OK) status = status_prefix(status, "gradient of node '%s' (%s)", n->name, n->op_name);
   }
   for (size_t k = 0; k < inputs + captures.count && status == RLX_OK; k++)
-    if (k >= inputs || n->inputs[k])
-      status = take(r, n, k < inputs ? n->inputs[k] : captures.data[k - inputs], dx[k]);
+    if (k >= inputs || n->inputs[k]) status = take(r, n, k < inputs ? n->inputs[k] : captures.data[k - inputs], dx[k]);
   mem_free(dx);
   vector_finish(&captures);
   return status;

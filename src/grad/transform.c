@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "ir/dtype.h"
 #include "ir/infer.h"
+#include "ir/run_node.h"
 #include "ir/shape.h"
 
 /* ---- begin and end ------------------------------------------------------------------------ */
@@ -42,6 +44,35 @@ static void fix_versions(rlx_node *n) {
   }
 }
 
+/* Dims that are known, and small arithmetic on them, become constants: rules ask for known dims. */
+static rlx_status fold(rlx_node *n) {
+  bool shape_only = n->op->op.traits & RLX_SHAPE_ONLY;
+  rlx_operand inputs[8] = {{0}};
+  rlx_tensor *out = NULL;
+  if (!n->op->builtin || !n->op->op.eval || !(n->op->op.traits & RLX_PURE) || (n->op->op.traits & RLX_RANDOM) ||
+      n->output_count != 1 || n->input_count > 8 || node_subgraph(n, 0) ||
+      !dtype_is_integer(n->outputs[0]->type.dtype) || !type_is_concrete(&n->outputs[0]->type) ||
+      shape_count(n->outputs[0]->type.rank, n->outputs[0]->type.dims) > 64)
+    return RLX_OK;
+  for (int i = 0; i < n->input_count; i++) {
+    const rlx_value *v = n->inputs[i];
+    if (v && !(v->constant && v->constant->count <= 64) && !(shape_only && type_is_concrete(&v->type))) return RLX_OK;
+    if (v && v->constant) inputs[i] = tensor_operand(v->constant);
+    if (v && !v->constant)
+      inputs[i] = (rlx_operand){.dims = v->type.dims,
+                                .rank = v->type.rank,
+                                .dtype = v->type.dtype,
+                                .count = shape_count(v->type.rank, v->type.dims)};
+  }
+  if (node_run(n, n->op->op.eval, inputs, &n->outputs[0]->type, &out) != RLX_OK)
+    return RLX_OK; /* it fails when it runs */
+  rlx_value *v = n->outputs[0];
+  v->constant = out;
+  v->producer = NULL;
+  n->outputs[0] = graph_value(n->graph, ""); /* graph_drop_retired */
+  return n->outputs[0] ? RLX_OK : status_no_memory(sizeof *v);
+}
+
 rlx_status transform_settle(transform *t) {
   rlx_graph *g = t->g;
   RLX_TRY(rlx_graph_status(g));
@@ -50,6 +81,7 @@ rlx_status transform_settle(transform *t) {
     if (!n->op) return RLX_FAIL(NOT_FOUND, "a derivative needs %s, which no registry knows", n->op_name);
     fix_versions(n);
     RLX_TRY(infer_node_deep(n));
+    RLX_TRY(fold(n));
   }
   return RLX_OK;
 }
@@ -58,6 +90,13 @@ static bool kept(const rlx_node *n, rlx_value *const *keep, int count) {
   for (int i = 0; i < count; i++)
     if (keep[i] && keep[i]->producer == n) return true;
   return n->op && (n->op->op.traits & RLX_SIDE_EFFECT);
+}
+
+/* Takes back what n, and its subgraphs, use of g. */
+static void forget(const rlx_graph *g, const rlx_node *n, uint32_t *uses) {
+  for (int k = 0; k < n->input_count; k++)
+    if (n->inputs[k] && n->inputs[k]->graph == g) uses[n->inputs[k]->id]--;
+  for (int k = 0; node_subgraph(n, k); k++) graph_forget_uses(node_subgraph(n, k), g, uses);
 }
 
 /* Nodes of the transform that nothing uses; one round may set others free. */
@@ -79,8 +118,8 @@ static rlx_status sweep(transform *t, rlx_value *const *keep_values, int count) 
       if (used) continue;
       keep[i] = false;
       again = true;
-      for (int k = 0; k < n->input_count; k++)
-        if (n->inputs[k] && n->inputs[k]->graph == g) uses[n->inputs[k]->id]--;
+      forget(g, n, uses);
+      node_drop_subgraphs(n);
     }
   }
   if (status == RLX_OK) graph_remove_nodes(g, keep);
@@ -103,7 +142,9 @@ rlx_status transform_end(transform *t, rlx_status status, rlx_value *const *keep
 
 /* ---- rewriting ---------------------------------------------------------------------------- */
 
-transform_rewrite *transform_rewriting(const rlx_node *n) { return n->op->op.derive ? n->op->op.derive : n->op->op.lower; }
+transform_rewrite *transform_rewriting(const rlx_node *n) {
+  return n->op->op.derive ? n->op->op.derive : n->op->op.lower;
+}
 
 rlx_status transform_open(transform *t, rlx_node *n, rlx_value **outputs) {
   for (int i = 0; i < t->depth; i++)
@@ -192,7 +233,10 @@ rlx_status transform_no_rule(const rlx_node *n, const rlx_value *reached, const 
   add_path(&out, n, reached, via);
   rlx_status status =
       RLX_FAIL(UNSUPPORTED, "%s has no %s derivative%s%s; the way to it: %s", n->op_name, mode, why ? ": " : "",
-               why ? why : n->op ? "" : " (no such op is registered)", out.data ? out.data : "");
+               why     ? why
+               : n->op ? ""
+                       : " (no such op is registered)",
+               out.data ? out.data : "");
   text_finish(&out);
   return status;
 }

@@ -1,4 +1,5 @@
-/* transform.h — what both modes of differentiation share: adding nodes to a graph, whose types are inferred as they come. */
+/* transform.h — what both modes of differentiation share: adding nodes to a graph, whose types are inferred as they
+ * come. */
 #ifndef GRAD_TRANSFORM_H
 #define GRAD_TRANSFORM_H
 
@@ -10,8 +11,8 @@ enum { TRANSFORM_DEPTH = 16 }; /* derive and lower within each other */
 /* One differentiation of a graph. Between begin and end nodes made in the graph mean the newest versions. */
 typedef struct transform {
   rlx_graph *g;
-  size_t first;   /* nodes from here on are this transform's */
-  size_t settled; /* nodes up to here have types */
+  size_t first;          /* nodes from here on are this transform's */
+  size_t settled;        /* nodes up to here have types */
   VECTOR(size_t) hidden; /* opset imports of g and the graphs around it, while they are out of sight */
   const op_entry *opened[TRANSFORM_DEPTH]; /* ops being rewritten, outermost first */
   int depth;

@@ -167,7 +167,8 @@ rlx_status graph_inline(const rlx_graph *from, rlx_graph *into, rlx_value *const
   rlx_value **values = arena_array(&into->memory, from->values.count, sizeof *values);
   rlx_status status = values ? inline_values(from, into, inputs, values) : status_no_memory(1);
   if (status == RLX_OK && !vector_push(&c.open, (mapping){from, values})) status = status_no_memory(1);
-  for (size_t i = 0; i < from->nodes.count && status == RLX_OK; i++) status = inline_node(&c, into, from->nodes.data[i]);
+  for (size_t i = 0; i < from->nodes.count && status == RLX_OK; i++)
+    status = inline_node(&c, into, from->nodes.data[i]);
   for (size_t i = 0; i < from->outputs.count && status == RLX_OK; i++)
     outputs[i] = mapped(&c, from->outputs.data[i].value);
   vector_finish(&c.open);

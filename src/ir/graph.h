@@ -22,6 +22,7 @@ struct rlx_value {
   uint32_t layout;      /* RLX_ROW_MAJOR, or an id of the backend: set by pass layout */
   bool is_input;
   bool is_output;
+  const char *missing; /* stands for a derivative that there is no rule for: why; NULL: a real value */
 };
 
 struct selection; /* pass/select.h: the kernel a node was bound to */
@@ -113,6 +114,8 @@ rlx_status graph_inline(const rlx_graph *from, rlx_graph *into, rlx_value *const
 /* Uses per value id of this graph, counting graph outputs and uses inside subgraphs; arena-allocated in
  * `memory`. NULL when memory is short. */
 uint32_t *graph_use_counts(const rlx_graph *g, arena *memory);
+/* Takes back from the counts of `owner` what g, a subgraph inside it, uses. */
+void graph_forget_uses(const rlx_graph *g, const rlx_graph *owner, uint32_t *uses);
 /* The values of graphs around g (or deeper) that g and its subgraphs use: captures, in first-use order. */
 typedef VECTOR(rlx_value *) value_list;
 rlx_status graph_captures(const rlx_graph *g, value_list *out);
@@ -126,6 +129,8 @@ rlx_status node_rewrite(rlx_node *n, rlx_status (*rewrite)(rlx_graph *g, const r
  * graph_drop_retired removes it. Whoever holds n's values keeps them. */
 rlx_status node_retire(rlx_node *n, rlx_value *const *outputs);
 void graph_drop_retired(rlx_graph *g);
+/* Destroys the subgraphs of a node that is about to be removed. */
+void node_drop_subgraphs(rlx_node *n);
 
 /* Attribute helpers: attribute as given, NULL if absent. */
 const rlx_attr *node_attr(const rlx_node *n, const char *name);

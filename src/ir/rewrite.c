@@ -14,7 +14,8 @@ static bool reachable(const rlx_graph *g, const rlx_value *v) {
 static rlx_status check_rewritten(const rlx_node *n, const char *what, size_t first, rlx_value *const *outputs) {
   const rlx_graph *g = n->graph;
   for (int i = 0; i < n->output_count; i++) {
-    if (!outputs[i] && *n->outputs[i]->name) return RLX_FAIL(INTERNAL, "%s of %s gave no output %d", what, n->op_name, i);
+    if (!outputs[i] && *n->outputs[i]->name)
+      return RLX_FAIL(INTERNAL, "%s of %s gave no output %d", what, n->op_name, i);
     if (!outputs[i]) continue;
     if (!reachable(g, outputs[i])) return RLX_FAIL(INVALID, "output %d of its %s is a value of another graph", i, what);
     if (outputs[i]->producer == n) return RLX_FAIL(INVALID, "output %d of its %s is its own", i, what);
@@ -74,6 +75,25 @@ rlx_status node_retire(rlx_node *n, rlx_value *const *outputs) {
   return RLX_OK;
 }
 
+static void drop_subgraph(rlx_graph *g, rlx_graph *sub) {
+  size_t kept = 0;
+  for (size_t i = 0; i < g->subgraphs.count; i++)
+    if (g->subgraphs.data[i] != sub) g->subgraphs.data[kept++] = g->subgraphs.data[i];
+  if (kept < g->subgraphs.count) rlx_graph_destroy(sub);
+  g->subgraphs.count = kept;
+}
+
+void node_drop_subgraphs(rlx_node *n) {
+  for (int i = 0; i < n->attr_count; i++) {
+    rlx_attr *a = &n->attrs[i];
+    if (a->graph) drop_subgraph(n->graph, a->graph);
+    for (size_t k = 0; a->graphs && k < a->count; k++) drop_subgraph(n->graph, a->graphs[k]);
+    a->graph = NULL;
+    if (a->graphs) a->count = 0;
+    a->graphs = NULL;
+  }
+}
+
 static bool retired(const rlx_node *n) {
   for (int i = 0; i < n->output_count; i++)
     if (*n->outputs[i]->name) return false;
@@ -84,8 +104,9 @@ void graph_drop_retired(rlx_graph *g) {
   bool *keep = mem_array(g->nodes.count, sizeof *keep);
   if (!keep) return; /* they do no harm */
   for (size_t i = 0; i < g->nodes.count; i++) {
-    const rlx_node *n = g->nodes.data[i];
+    rlx_node *n = g->nodes.data[i];
     keep[i] = !retired(n) || (n->op && (n->op->op.traits & RLX_SIDE_EFFECT));
+    if (!keep[i]) node_drop_subgraphs(n);
   }
   graph_remove_nodes(g, keep);
   mem_free(keep);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ir/module.h"
+#include "ops/_body_derivative.h"
 #include "ops/_loop.h"
 
 typedef struct if_params {
@@ -87,6 +88,8 @@ static const rlx_op op_if = {
     .params_size = sizeof(if_params),
     .traits = RLX_CONTROL_FLOW,
     .infer = infer,
+    .vjp = body_branch_vjp,
+    .jvp = body_branch_jvp,
     .eval = eval,
 };
 

@@ -426,8 +426,8 @@ static dnnl_status_t execute_pack(const onednn_primitive *p, onednn_run *r, cons
   return dnnl_primitive_execute(p->pack, r->stream, count, list);
 }
 
-/* Small weights are packed by the calling thread alone: loading packs many of them, the other threads are asleep, and on
- * a busy machine waking one for each costs more than the packing. */
+/* Small weights are packed by the calling thread alone: loading packs many of them, the other threads are asleep, and
+ * on a busy machine waking one for each costs more than the packing. */
 static int pack_threads(const onednn_primitive *p) {
   return md_bytes(&p->roles[ROLE_WEIGHTS]) < INT64_C(4) << 20 ? 1 : p->threads;
 }
