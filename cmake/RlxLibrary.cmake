@@ -13,7 +13,8 @@ else()
 endif()
 
 set(rlx_globs)
-foreach(folder IN ITEMS base ir ops grad onnx pass plan backend backend/cpu backend/cpu/kernels runtime)
+foreach(folder IN ITEMS base ir ops grad onnx pass plan backend backend/cpu backend/cpu/kernels
+  backend/gpu backend/gpu/kernels backend/record runtime)
   list(APPEND rlx_globs src/${folder}/*.c)
 endforeach()
 if(dnnl_FOUND)
@@ -25,13 +26,26 @@ if(NOT rlx_sources)
   return()
 endif()
 
+# Packages that are part of the library, present without asking: the folders of packages/ with a C file of their own name
+# that has no CMakeLists.txt beside it.
+file(GLOB rlx_folders CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} packages/*)
+set(rlx_linked_packages)
+foreach(folder IN LISTS rlx_folders)
+  get_filename_component(name ${folder} NAME)
+  if(EXISTS ${CMAKE_SOURCE_DIR}/${folder}/${name}.c AND NOT EXISTS ${CMAKE_SOURCE_DIR}/${folder}/CMakeLists.txt)
+    file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${folder}/*.c)
+    list(APPEND rlx_sources ${sources})
+    list(APPEND rlx_linked_packages ${name})
+  endif()
+endforeach()
+
 foreach(source IN LISTS rlx_sources)
-  if(source MATCHES "^src/(ops|backend/cpu)/")
+  if(source MATCHES "^(src/(ops|backend/cpu)|packages)/")
     set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${rlx_fast}")
   endif()
 endforeach()
 
-# builtin_modules.c lists the constant that each op and kernel file defines: ops first, then cpu, then oneDNN.
+# builtin_modules.c lists the constant that each op and kernel file defines: ops first, then cpu, portable, oneDNN.
 # A file whose name begins with _ is support code, and so is oneDNN's adapter.
 function(rlx_list_modules)
   foreach(source IN LISTS rlx_sources)
@@ -42,16 +56,22 @@ function(rlx_list_modules)
       list(APPEND ops ops_${noun})
     elseif(source MATCHES "^src/backend/cpu/kernels/")
       list(APPEND cpu cpu_${noun})
+    elseif(source MATCHES "^src/backend/gpu/kernels/")
+      list(APPEND gpu gpu_${noun})
     elseif(source MATCHES "^src/backend/cpu/onednn/" AND NOT noun MATCHES "^adapter")
       list(APPEND onednn onednn_${noun})
     endif()
   endforeach()
-  foreach(module IN LISTS ops cpu onednn)
+  foreach(name IN LISTS rlx_linked_packages)
+    string(APPEND externs "extern const rlx_package rlx_package_${name};\n")
+    string(APPEND packages "    &rlx_package_${name},\n")
+  endforeach()
+  foreach(module IN LISTS ops cpu gpu onednn)
     string(APPEND externs "extern const rlx_module ${module};\n")
     string(APPEND entries "    &${module},\n")
   endforeach()
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/builtin_modules.c @ONLY CONTENT
-"// The built-in modules, found by the build in src/ops and src/backend/cpu: made by cmake/RlxLibrary.cmake.
+"// The built-in modules, found by the build in src/ops and src/backend: made by cmake/RlxLibrary.cmake.
 #include \"ir/module.h\"
 
 #include <stddef.h>
@@ -59,6 +79,10 @@ function(rlx_list_modules)
 @externs@
 const rlx_module *const rlx_builtin_modules[] = {
 @entries@    NULL,
+};
+
+const rlx_package *const rlx_linked_packages[] = {
+@packages@    NULL,
 };
 ")
 endfunction()

@@ -87,3 +87,5 @@ if(TARGET rlx_command)
     rlx_add_test(suite.packages/${name} suite 300 $<TARGET_FILE:rlx_command> test ${suite} ${named})
   endforeach()
 endif()
+
+add_subdirectory(tests/softmetal)

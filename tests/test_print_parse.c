@@ -319,6 +319,8 @@ static const bad_text bad_texts[] = {
     {"g () => () {} <domain: \"local\"> f (x) => (y) {}", "model-local functions"},
     {"g () => () {} g", "expected the end, found 'g'"},
     {"g (float x) => (float y) { y = Softmax <no_such = 1> (x) }", "attribute 'no_such'"},
+    {"g (int64[2] n) => (m, int32[2] k) { k = Add (n, n) m = Mul (k, n) }",
+     "t: node 'node_1' (onnx.Mul): input 'B' is int64 where T is int32"},
 };
 
 static void test_errors(void **state) {

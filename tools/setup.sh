@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what a task needs and says nothing when nothing is missing. Usage: tools/setup.sh [GROUP...], with groups
-# build, check, tsan (packages), venv and export (Python environments); default: build venv. On Debian and Ubuntu missing
+# build, check, test, tsan (packages), venv and export (Python environments); default: build venv. On Debian and Ubuntu missing
 # packages are installed; elsewhere they are named and the exit status is 1.
 set -eu
 cd "$(dirname "$0")/.."
@@ -13,9 +13,11 @@ fail() {
 debian_packages() {
     case $1 in
     build) echo "gcc g++ make cmake ninja-build pkg-config ccache libcjson-dev libxxhash-dev libcmocka-dev libdnnl-dev" \
-                "python3 python3-venv" ;;
+                "glslang-dev spirv-tools mesa-vulkan-drivers libvulkan-dev" \
+                "libsuitesparse-dev python3 python3-venv" ;;
     check) echo "clang-format cppcheck binutils python3 g++" ;;
     tsan) echo "clang libomp-dev llvm" ;;
+    test) echo "gobjc clang-16" ;; # the software Metal
     esac
 }
 
@@ -58,6 +60,7 @@ require() {
     build) tools="cc cmake pkg-config python3" modules="libcjson cmocka" ;;
     check) tools="clang-format cppcheck python3 c++" modules= ;;
     tsan) tools=clang modules= ;;
+    test) return 0 ;; # the tests that these are for are left out, with a message
     esac
     for tool in $tools; do
         command -v "$tool" >/dev/null || missing="$missing $tool"

@@ -355,23 +355,36 @@ typedef struct rlx_host_kernel {
 
 /* ---- portable GPU kernels ----------------------------------------------------------------- */
 
+/* One C-like text, rendered to GLSL, CUDA C and Metal Shading Language. docs/ADDING.md has its rules; a text that
+ * breaks one is refused with the rule's name. What a body may use:
+ * - Types f32 f64 i32 u32 i64 u64 bool. Narrower elements are widened when read: f16 and bf16 to f32, 8- and 16-bit
+ *   integers to i32 or u32. NAME_t is the type so read of operand NAME; a type variable of the op stands for its type.
+ * - Operands by name: x[i] reads, y[i] = value; writes, with indexes of up to 64 bits. PRESENT(x) is false for an
+ *   optional operand that was left out.
+ * - Scalars, arrays of scalars and constants by name; workgroup arrays (shared) by name; helpers marked FN.
+ * - GROUP_ID GROUP_ID_Y GROUP_ID_Z GROUPS (in x) LOCAL_ID (flat in the workgroup) WG (its size) GLOBAL_ID GLOBAL_SIZE
+ *   (in x), all u32; BARRIER(); INF; BITS_F2U BITS_U2F; GROUP_SUM GROUP_MAX GROUP_MIN of an f32 or i32 over the
+ * workgroup (every invocation must come by); LOAD4(x, i) and STORE4(y, i, v) of an f32x4 (.x .y .z .w, made by F32X4)
+ * at an i divisible by 4, of floats of at most 32 bits; and the functions of the scalar ops: EXP LOG TANH ERF POW … */
 enum {                        /* rlx_gpu_arg.flags */
        RLX_GPU_INPUT = 1,     /* operand: input `index` */
        RLX_GPU_OUTPUT = 2,    /* operand: output `index` */
        RLX_GPU_WORKSPACE = 4, /* operand: workspace */
-       RLX_GPU_SCALAR = 8     /* by value: set by rlx_gpu_set_… */
+       RLX_GPU_SCALAR = 8,    /* by value: set by rlx_gpu_set_…, else the attribute of that name */
+       RLX_GPU_COUNT = 16     /* by value: elements of output `index` */
 };
 typedef struct rlx_gpu_arg {
   const char *name;
-  const char *type; /* "f32" "f16" "i32" "u32" "i64" "u8", or a type variable of the op */
+  const char *type; /* "f32" "f16" "bf16" "f64" "i8" "u8" "i16" "u16" "i32" "u32" "i64" "u64" "bool", a type variable of
+                       the op, "bits": unsigned words of the operand's width, or NULL: the operand's own dtype */
   uint32_t flags;
-  int32_t index;
+  int32_t index;  /* workspace: byte offset into it, a multiple of 16 */
   int32_t length; /* scalars: elements of an array, 0: one */
 } rlx_gpu_arg;
 
 typedef struct rlx_gpu_shared { /* workgroup memory */
   const char *name;
-  const char *type;
+  const char *type; /* f32 i32 u32 i64 u64 */
   int32_t length;
 } rlx_gpu_shared;
 
@@ -380,17 +393,28 @@ typedef struct rlx_gpu_constant { /* compile-time constants; never a run-time ex
   int64_t value;
 } rlx_gpu_constant;
 
-/* One kernel text: C-like, rendered to GLSL, CUDA C and Metal Shading Language. */
+typedef struct rlx_gpu_text rlx_gpu_text;
+/* Appends to the text that a make_ function is asked for. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+RLX_API void
+rlx_gpu_write(rlx_gpu_text *text, const char *format, ...);
+
+/* One kernel text. Its arguments lie in a block in memory, in the order of `args`: operands as 64-bit addresses,
+ * scalars by value with natural alignment (those narrower than 32 bits widened), arrays tightly packed. */
 typedef struct rlx_gpu_function {
   const char *name;
   const rlx_gpu_arg *args;
   const rlx_gpu_shared *shared;
   const rlx_gpu_constant *constants;
-  uint32_t workgroup[3];
-  const char *body;                                                /* the text, or … */
-  const char *(*make_body)(const rlx_node *n, rlx_graph *scratch); /* … text made per node */
-  const char *functions;                                           /* helper functions before it */
-  const char *glsl, *cuda, *msl;                                   /* whole-dialect overrides */
+  uint32_t workgroup[3];                                               /* zeros: 256, 1, 1 */
+  const char *body;                                                    /* the text, or … */
+  rlx_status (*make_body)(rlx_gpu_text *text, const rlx_node *n);      /* … text made per node */
+  const char *functions;                                               /* helper functions before it, and … */
+  rlx_status (*make_functions)(rlx_gpu_text *text, const rlx_node *n); /* … those made per node */
+  const char *glsl, *cuda, *msl; /* whole-dialect overrides: complete sources with the same argument block */
+  void *reserved[4];
 } rlx_gpu_function;
 
 typedef struct rlx_gpu_dispatch rlx_gpu_dispatch;
@@ -401,9 +425,30 @@ typedef struct rlx_gpu_kernel {
   const rlx_gpu_function *functions;
   /* Workgroups of the only function, or … */
   rlx_status (*grid)(const rlx_bound *b, int64_t groups[3]);
-  /* … any sequence of dispatches. */
+  /* … any sequence of dispatches. Neither: one invocation an element of output 0 (65535 workgroups at most: a body
+   * walks on in steps of GLOBAL_SIZE). */
   rlx_status (*encode)(rlx_gpu_dispatch *d);
 } rlx_gpu_kernel;
+
+/* What encode gets. */
+RLX_API const rlx_node *rlx_gpu_node(const rlx_gpu_dispatch *d);
+RLX_API const void *rlx_gpu_params(const rlx_gpu_dispatch *d);
+RLX_API const void *rlx_gpu_state(const rlx_gpu_dispatch *d); /* from prepare */
+RLX_API int rlx_gpu_input_count(const rlx_gpu_dispatch *d);
+RLX_API int rlx_gpu_output_count(const rlx_gpu_dispatch *d);
+/* Dtype, dims, element count; NULL: left out, or not wanted. data: host memory for ports marked RLX_HOST (valid during
+ * encode), else NULL: the elements are on the device. */
+RLX_API const rlx_operand *rlx_gpu_input(const rlx_gpu_dispatch *d, int i);
+RLX_API const rlx_operand *rlx_gpu_output(const rlx_gpu_dispatch *d, int i);
+/* Sets a scalar argument, by name, for every later launch of this encode. A value that does not fit the argument's type
+ * fails the launch. */
+RLX_API void rlx_gpu_set_int(rlx_gpu_dispatch *d, const char *arg, int64_t value);
+RLX_API void rlx_gpu_set_float(rlx_gpu_dispatch *d, const char *arg, double value);
+RLX_API void rlx_gpu_set_ints(rlx_gpu_dispatch *d, const char *arg, const int64_t *values, int count);
+RLX_API void rlx_gpu_set_floats(rlx_gpu_dispatch *d, const char *arg, const double *values, int count);
+/* Launches function `function` over groups (each 0 … 65535; none if one is 0). Launches of one encode run in order,
+ * each after the writes of those before it. */
+RLX_API RLX_MUST_USE rlx_status rlx_gpu_launch(rlx_gpu_dispatch *d, int function, const int64_t groups[3]);
 
 /* ---- registering -------------------------------------------------------------------------- */
 

@@ -455,6 +455,12 @@ typedef struct rlx_session_stats {
   int64_t steps;        /* steps of the newest bound main program, all its stages so far */
   int64_t packed_bytes; /* packed constants held */
   int64_t run_bytes;    /* memory of all run states now */
+  /* On a GPU. */
+  int64_t trips;    /* waits of the host for the device in the middle of runs */
+  int64_t submits;  /* submissions */
+  int64_t staged;   /* bytes copied between memory of the host and of the device */
+  int64_t recorded; /* lists of commands recorded … */
+  int64_t replayed; /* … and submitted as they were */
 } rlx_session_stats;
 RLX_API void rlx_session_get_stats(const rlx_session *s, rlx_session_stats *stats);
 

@@ -17,11 +17,10 @@ static void not_built(int i, char *text, size_t size) {
 
 #define ABSENT(id) \
   static const char *const id##_kernels[] = {#id, "gpu", "cpu", NULL}; \
-  static const backend id##_backend = {#id, id##_kernels, true, none, not_built}
+  static const backend id##_backend = {#id, id##_kernels, NULL, none, not_built}
 ABSENT(cuda);
 ABSENT(metal);
 ABSENT(vulkan);
-ABSENT(record);
 
 const backend *const backend_table[] = {&cuda_backend, &metal_backend,  &vulkan_backend,
                                         &cpu_backend,  &record_backend, NULL};
@@ -30,6 +29,21 @@ static const backend *by_name(const char *name, size_t length) {
   for (const backend *const *b = backend_table; *b; b++)
     if (strlen((*b)->name) == length && memcmp((*b)->name, name, length) == 0) return *b;
   return NULL;
+}
+
+/* `word`, after the colon: a number, or part of what the driver calls the device. */
+static rlx_status find_index(const char *device, const char *word, const backend *b, int count, long *index) {
+  char *end, text[192];
+  if (!word) return RLX_OK;
+  if (!*word) return RLX_FAIL(INVALID, "device '%s': no such index", device);
+  *index = strtol(word, &end, 10);
+  if (!*end && *index >= 0) return RLX_OK;
+  if (count == 0) return RLX_OK; /* said better by the caller */
+  for (*index = 0; *index < count; ++*index) {
+    b->describe((int)*index, text, sizeof text);
+    if (strcasestr(text, word)) return RLX_OK;
+  }
+  return RLX_FAIL(INVALID, "device '%s': no such index, and no %s device is called so", device, b->name);
 }
 
 rlx_status backend_find(const char *device, const backend **out, int *index) {
@@ -44,10 +58,9 @@ rlx_status backend_find(const char *device, const backend **out, int *index) {
   size_t n = strcspn(device, ":");
   const backend *b = by_name(device, n);
   if (!b) return RLX_FAIL(NOT_FOUND, "device '%s': no such kind of device (see rlx devices)", device);
-  char *end = NULL;
-  long i = device[n] ? strtol(device + n + 1, &end, 10) : 0;
-  if (end && (*end || end == device + n + 1 || i < 0)) return RLX_FAIL(INVALID, "device '%s': no such index", device);
   int count = b->device_count();
+  long i = 0;
+  RLX_TRY(find_index(device, device[n] ? device + n + 1 : NULL, b, count, &i));
   char why[192];
   b->describe(-1, why, sizeof why);
   if (count == 0) return RLX_FAIL(DEVICE, "device '%s' is absent: %s", device, why);

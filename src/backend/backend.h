@@ -8,17 +8,17 @@
 typedef struct backend {
   const char *name;           /* "cpu" */
   const char *const *kernels; /* backends whose kernels it runs, NULL-ended */
-  bool gpu;
+  const struct gpu_api *gpu;  /* backend/gpu/gpu.h; NULL: the CPU */
   int (*device_count)(void);                        /* 0: none here */
   void (*describe)(int i, char *text, size_t size); /* device i, or with i < 0 why there is none */
 } backend;
 
-extern const backend cpu_backend; /* each in its own folder */
+extern const backend cpu_backend, record_backend; /* each in its own folder */
 
 extern const backend *const backend_table[]; /* ends with NULL */
 
-/* "cuda:1" → backend and index; "auto": the first that is present. DEVICE with the reason when absent,
- * NOT_FOUND for a name that is no device. */
+/* "cuda:1" → backend and index; "vulkan:llvmpipe": the first whose description has that word; "auto": the first that is
+ * present. DEVICE with the reason when absent, NOT_FOUND for a name that is no device. */
 rlx_status backend_find(const char *device, const backend **out, int *index);
 
 #endif

@@ -1,6 +1,7 @@
 /* options.c — the tables of environment variables and debug switches; the only reader of either. */
 #include "base/options.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,13 +13,15 @@ static const struct {
   const char *help;
 } switches[] = {
     {"print", DEBUG_PRINT, "print the graph after every pass; print=PASS: after that one"},
-    {"validate", DEBUG_VALIDATE, "validate the graph after every pass"},
+    {"validate", DEBUG_VALIDATE, "validate the graph after every pass; GPU: with the API's validation layers"},
     {"dispatch", DEBUG_DISPATCH, "a line for every step that runs"},
     {"plan", DEBUG_PLAN, "the memory plan of every bound stage"},
     {"time", DEBUG_TIME, "time taken by passes, builds and binds"},
     {"check", DEBUG_CHECK, "compare every step's outputs with the op's eval; the first that differs fails the run"},
     {"select", DEBUG_SELECT, "the candidates of every node, and why they were passed over"},
     {"sync", DEBUG_SYNC, "GPU: submit and wait after every step, to place a fault exactly"},
+    {"stream", DEBUG_STREAM, "GPU: a line for all that is recorded, submitted, waited for and copied"},
+    {"discrete", DEBUG_DISCRETE, "GPU: stage all transfers, as if the host could not see device memory"},
     {"poison", DEBUG_POISON, "fill run memory with NaN patterns before every run"},
 };
 enum { SWITCH_COUNT = sizeof switches / sizeof *switches };
@@ -38,6 +41,19 @@ const char *debug_option_name(int i) { return i >= 0 && i < SWITCH_COUNT ? switc
 const char *debug_option_help(int i) { return i >= 0 && i < SWITCH_COUNT ? switches[i].help : NULL; }
 
 const char *option_get(option_name name) { return getenv(options[name].env); }
+bool option_cache_folder(char *path, size_t size) {
+  const char *own = option_get(OPTION_PIPELINE_CACHE), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  int n = -1;
+  if (own && *own) {
+    if (strcmp(own, "0") != 0) n = snprintf(path, size, "%s", own);
+  } else if (xdg && xdg[0] == '/') {
+    n = snprintf(path, size, "%s/rlx", xdg);
+  } else if (home && home[0] == '/') {
+    n = snprintf(path, size, "%s/.cache/rlx", home);
+  }
+  return n > 0 && (size_t)n < size;
+}
+
 const char *option_env(option_name name) { return options[name].env; }
 const char *option_help(option_name name) { return options[name].help; }
 

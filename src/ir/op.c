@@ -246,7 +246,8 @@ static rlx_status fill_kernel(kernel_entry *e, const kernel_source *s) {
   e->head.in_place = arena_copy(m, e->head.in_place, (size_t)e->head.in_place_count * sizeof(rlx_pair));
   e->head.aliases = arena_copy(m, e->head.aliases, (size_t)e->head.alias_count * sizeof(rlx_pair));
   e->record = arena_copy(m, s->record, s->record_bytes);
-  return e->head.in_place && e->head.aliases && e->record ? RLX_OK : status_no_memory(s->record_bytes);
+  if (!e->head.in_place || !e->head.aliases || !e->record) return status_no_memory(s->record_bytes);
+  return s->kind == KERNEL_PORTABLE ? gpu_record_copy(m, (rlx_gpu_kernel *)(uintptr_t)e->record) : RLX_OK;
 }
 
 rlx_status kernel_entry_create(const kernel_source *source, kernel_entry **out) {

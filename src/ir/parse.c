@@ -8,6 +8,7 @@
 #include "ir/number.h"
 #include "ir/parser.h"
 #include "ir/shape.h"
+#include "ir/validate.h"
 
 /* Passes on the first failure of the graph, with the place in the text. */
 static rlx_status check(const rlx_graph *g, const lexer *at) {
@@ -440,6 +441,8 @@ rlx_status graph_parse(const char *source, size_t size, const char *name, const 
   lexer_start(&p.lex, source, size, name);
   rlx_status status = parse_model(&p, g);
   arena_finish(&p.scratch);
+  if (status == RLX_OK && (status = graph_validate(g)) != RLX_OK) /* types may be said after nodes use the values */
+    status_prefix(status, "%s", name);
   if (status != RLX_OK) {
     rlx_graph_destroy(g);
     return status;

@@ -21,6 +21,12 @@ typedef struct kernel_source {
   size_t record_least; /* the smallest struct_size there ever was */
 } kernel_source;
 
+/* Whether the texts of a portable kernel keep the rules. The rules are those of the renderers: backend/gpu defines it.
+ */
+rlx_status gpu_functions_check(const rlx_gpu_function *functions);
+/* Copies the lists and strings of a portable kernel's record, which is a shallow copy of the author's, into memory. */
+rlx_status gpu_record_copy(arena *memory, rlx_gpu_kernel *k);
+
 rlx_status kernel_entry_create(const kernel_source *source, kernel_entry **out);
 rlx_status registry_add_kernel(rlx_registry *r, const kernel_source *source, uint32_t flags, rlx_handle *handle);
 

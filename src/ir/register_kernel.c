@@ -31,9 +31,13 @@ rlx_status rlx_register_host_kernel(rlx_registry *r, const rlx_host_kernel *k, u
 
 rlx_status rlx_register_gpu_kernel(rlx_registry *r, const rlx_gpu_kernel *k, uint32_t flags, rlx_handle *handle) {
   if (!k) return RLX_FAIL(INVALID, "register kernel: no record");
-  if (!k->functions || !k->functions->name || (!k->grid && !k->encode))
-    return RLX_FAIL(INVALID, "register portable kernel '%s': it needs a function, and grid or encode",
-                    k->head.name ? k->head.name : "");
+  const char *name = k->head.name ? k->head.name : "";
+  if (!k->functions || !k->functions->name)
+    return RLX_FAIL(INVALID, "register portable kernel '%s': it needs a function", name);
+  if (!k->encode && k->functions[1].name)
+    return RLX_FAIL(INVALID, "register portable kernel '%s': several functions need encode", name);
+  rlx_status status = gpu_functions_check(k->functions);
+  if (status != RLX_OK) return status_prefix(status, "register portable kernel '%s'", name);
   kernel_source s = {KERNEL_PORTABLE, "gpu", &k->head, NULL, k, k->struct_size, sizeof *k};
   return registry_add_kernel(r, &s, flags, handle);
 }

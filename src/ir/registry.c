@@ -27,6 +27,7 @@ struct rlx_registry {
   map names; /* op name → bucket */
   VECTOR(package *) packages;
   bool registering_builtins;
+  const char *linked; /* the linked package that is being registered */
 };
 
 static rlx_registry process = {.scope = SCOPE_PROCESS, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -40,6 +41,12 @@ static void register_builtins(void) {
       builtin_status = rlx_register_op(&process, *op, 0, NULL);
     for (const rlx_cpu_kernel *const *k = (*m)->kernels; k && *k && builtin_status == RLX_OK; k++)
       builtin_status = rlx_register_cpu_kernel(&process, *k, 0, NULL);
+    for (const rlx_gpu_kernel *const *k = (*m)->gpu_kernels; k && *k && builtin_status == RLX_OK; k++)
+      builtin_status = rlx_register_gpu_kernel(&process, *k, 0, NULL);
+  }
+  for (const rlx_package *const *p = rlx_linked_packages; *p && builtin_status == RLX_OK; p++) {
+    process.linked = (*p)->name;
+    builtin_status = (*p)->register_all(&process);
   }
   process.registering_builtins = false;
   if (builtin_status != RLX_OK) log_line(RLX_LOG_ERROR, "built-in records: %s", rlx_error_message());
@@ -92,7 +99,7 @@ static bucket *bucket_of(rlx_registry *r, const char *name) {
 }
 
 static const char *owner_of(const rlx_registry *r, const package *p) {
-  if (r->registering_builtins) return "rlx";
+  if (r->registering_builtins) return r->linked ? r->linked : "rlx";
   if (p) return p->name;
   return r->scope == SCOPE_SESSION ? "session" : "process";
 }

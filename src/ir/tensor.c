@@ -81,6 +81,19 @@ rlx_status rlx_tensor_wrap(void *data, size_t bytes, rlx_dtype dtype, int rank, 
   return RLX_OK;
 }
 
+rlx_status tensor_on_device(struct gpu_memory *memory, void *data, rlx_dtype dtype, int rank, const int64_t *dims,
+                            void (*release)(void *memory), rlx_tensor **out) {
+  if (dtype == RLX_STRING) return RLX_FAIL(INVALID, "tensor: strings live on the host only");
+  rlx_tensor *t = NULL;
+  RLX_TRY(make(dtype, rank, dims, &t));
+  t->data = data;
+  t->release = release;
+  t->user = memory;
+  t->device = memory;
+  *out = t;
+  return RLX_OK;
+}
+
 rlx_status tensor_from_file(mapped_file *file, const void *data, size_t bytes, rlx_dtype dtype, int rank,
                             const int64_t *dims, rlx_tensor **out) {
   rlx_tensor *t = NULL;

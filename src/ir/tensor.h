@@ -28,12 +28,16 @@ struct rlx_tensor {
   void *user;
   bool owned;
   mapped_file *file; /* data lies in this mapping (a weight used in place), or NULL */
+  struct gpu_memory *device; /* backend/executor.h: it lies in memory of a device, or NULL; data NULL if hidden there */
   arena strings;
 };
 
 /* A tensor over bytes of a mapped file, aligned to its elements or not; keeps the mapping. */
 rlx_status tensor_from_file(mapped_file *file, const void *data, size_t bytes, rlx_dtype dtype, int rank,
                             const int64_t *dims, rlx_tensor **out);
+/* Over memory of a device, which `release` gives back; data NULL: the host does not see it. Not for strings. */
+rlx_status tensor_on_device(struct gpu_memory *memory, void *data, rlx_dtype dtype, int rank, const int64_t *dims,
+                            void (*release)(void *memory), rlx_tensor **out);
 /* Not zeroed; for outputs. */
 rlx_status tensor_alloc(rlx_dtype dtype, int rank, const int64_t *dims, rlx_tensor **out);
 /* One-dimensional int64, or a scalar when count < 0. */

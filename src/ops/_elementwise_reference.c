@@ -9,7 +9,7 @@ static inline double sigmoid(double x) {
   return x < 0 ? e / (1 + e) : 1 / (1 + e);
 }
 static inline float sigmoidf(float x) { return (float)sigmoid((double)x); }
-static inline double softplus(double x) { return (x > 0 ? x : 0 * x) + log1p(exp(-fabs(x))); }
+static inline double softplus(double x) { return (x <= 0 ? 0 : x) + log1p(exp(-fabs(x))); }
 static inline float softplusf(float x) { return (float)softplus((double)x); }
 
 #define EW_T float

@@ -21,6 +21,7 @@ static const rlx_port reshape_outputs[] = {{.name = "reshaped", .variable = "T"}
 typedef struct reshape_sizes {
   int64_t in, out; /* products; RLX_UNKNOWN if one is unknown */
   int rest;        /* the dim written as -1, or -1 */
+  bool empty;      /* a dim that is carried over is, or may be, 0 */
 } reshape_sizes;
 
 /* Fills dims from the asked shape; entries that cannot be known stay RLX_UNKNOWN. */
@@ -28,7 +29,7 @@ static rlx_status reshape_walk(rlx_infer *ctx, const rlx_type *x, const int_list
                                reshape_sizes *s) {
   const reshape_params *p = rlx_infer_params(ctx);
   uint32_t carried = 0;
-  *s = (reshape_sizes){1, 1, -1};
+  *s = (reshape_sizes){1, 1, -1, false};
   for (int d = 0; d < shape->count; d++) {
     int64_t want = shape->values[d];
     if (want == -1) {
@@ -47,6 +48,7 @@ static rlx_status reshape_walk(rlx_infer *ctx, const rlx_type *x, const int_list
     } else {
       dims[d] = x->dims[d];
       carried |= 1u << d;
+      s->empty |= x->dims[d] <= 0;
     }
   }
   if (x->rank == RLX_UNKNOWN) s->in = RLX_UNKNOWN;
@@ -62,7 +64,7 @@ static rlx_status reshape_known(rlx_infer *ctx, const rlx_type *x, const int_lis
   if (status != RLX_OK) return status;
   char from[256], to[256];
   if (s.in >= 0 && s.out >= 0) {
-    bool fits = s.rest < 0 ? s.in == s.out : s.out > 0 && s.in % s.out == 0;
+    bool fits = s.rest < 0 ? s.empty || s.in == s.out : s.out > 0 && s.in % s.out == 0;
     if (!fits)
       return rlx_fail(ctx, RLX_INVALID, "cannot reshape %s to %s", dims_text(x->rank, x->dims, from, sizeof from),
                       dims_text(shape->count, shape->values, to, sizeof to));
@@ -80,10 +82,7 @@ static rlx_status reshape_infer(rlx_infer *ctx) {
   int64_t rank = shape.count >= 0 ? shape.count : infer_length(ctx, 1);
   if (rank > RLX_MAX_RANK) return rlx_fail(ctx, RLX_UNSUPPORTED, "rank %lld is over %d", (long long)rank, RLX_MAX_RANK);
   if (shape.count >= 0) return reshape_known(ctx, x, &shape);
-  if (rank == 1 && x->rank >= 0)
-    rlx_infer_set(ctx, 0, 1, &(int64_t){dims_product(x->dims, 0, x->rank)});
-  else if (rank >= 0)
-    infer_unknown(ctx, 0, (int)rank);
+  if (rank >= 0) infer_unknown(ctx, 0, (int)rank);
   return RLX_OK;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/status.h"
 #include "ir/module.h"
 #include "ops/_resize.h"
 
@@ -181,8 +182,27 @@ static const rlx_port image_inputs[] = {{.name = "X", .variable = "T", .dtypes =
 static const rlx_port upsample_outputs[] = {{.name = "Y", .variable = "T", .dtypes = RESIZE_TYPES}, {0}};
 
 static rlx_status upsample_infer(rlx_infer *ctx) {
+  const upsample_params *p = rlx_infer_params(ctx);
   const rlx_type *x = rlx_infer_input(ctx, 0);
-  if (x->rank >= 0) infer_unknown(ctx, 0, x->rank);
+  const float image[4] = {1, 1, p->height_scale, p->width_scale};
+  const resize_params meant = {.coordinates = {"asymmetric", 10}, .mode = {"nearest", 7}, .aspect = {"stretch", 7}};
+  resize_inputs in = {.scales = image, .scale_count = 4};
+  resize_request r;
+  if (x->rank < 0) return RLX_OK;
+  if (rlx_infer_input_count(ctx) > 1) {
+    const rlx_tensor *scales = rlx_infer_value(ctx, 1);
+    if (!scales) {
+      infer_unknown(ctx, 0, x->rank);
+      return RLX_OK;
+    }
+    in.scales = scales->data;
+    in.scale_count = scales->count;
+  } else if (p->scales.count) {
+    in.scales = p->scales.data;
+    in.scale_count = p->scales.count;
+  }
+  RLX_TRY(resize_request_of(ctx, &meant, x->rank, x->dims, &in, &r));
+  rlx_infer_set(ctx, 0, x->rank, r.out);
   return RLX_OK;
 }
 

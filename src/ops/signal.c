@@ -1,4 +1,6 @@
 /* signal.c — onnx.DFT, STFT, MelWeightMatrix and the window functions. */
+#include "ops/signal.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -11,12 +13,6 @@
 #include "ops/_number.h"
 
 static const double pi = 3.14159265358979323846;
-
-typedef struct signal_params {
-  uint64_t given;
-  int64_t axis, inverse, onesided; /* DFT, STFT; axis in version 17 */
-  int64_t output_datatype, periodic;
-} signal_params;
 
 /* ---- the transform ---------------------------------------------------------------------------------------------- */
 
@@ -77,15 +73,7 @@ static void transform_step(const transform *t, int64_t n, const double *in, int6
 
 /* ---- DFT -------------------------------------------------------------------------------------------------------- */
 
-/* Inputs: signal, dft_length, axis. What a run is about. */
-typedef struct dft_shape {
-  int axis;
-  int64_t length, given, produced; /* of the transform; lines in and out */
-  bool real_in, real_out;
-} dft_shape;
-
-/* NULL, or what is wrong, in the buffer of rlx_reason. length -1: not given. */
-static const char *dft_resolve(const signal_params *p, const rlx_type *x, int64_t axis, int64_t length, dft_shape *s) {
+const char *dft_resolve(const signal_params *p, const rlx_type *x, int64_t axis, int64_t length, dft_shape *s) {
   if (x->rank < 2) return rlx_reason("an input of rank %d", x->rank);
   s->axis = axis_normalise(axis, x->rank);
   if (s->axis < 0 || s->axis == x->rank - 1) return rlx_reason("axis %lld of rank %d", (long long)axis, x->rank);
@@ -205,11 +193,11 @@ static rlx_status eval_dft_at(rlx_ctx *ctx, int64_t axis) {
   if (ctx->outputs[0].count == 0) return RLX_OK;
   DISPATCH_FLOATS(x->dtype, dft_body, ctx, &s)
 }
-static rlx_status eval_dft17(rlx_ctx *ctx) {
+rlx_status dft_eval17(rlx_ctx *ctx) {
   const signal_params *p = ctx->params;
   return eval_dft_at(ctx, p->axis);
 }
-static rlx_status eval_dft(rlx_ctx *ctx) {
+rlx_status dft_eval(rlx_ctx *ctx) {
   const rlx_operand *axis = optional(ctx, 2);
   if (axis && axis->count != 1) return rlx_fail(ctx, RLX_INVALID, "axis is not a scalar");
   return eval_dft_at(ctx, axis ? scalar(axis) : -2);
@@ -276,14 +264,7 @@ static rlx_status vjp_dft(rlx_graph *g, const rlx_node *n, rlx_value *const *dy,
 
 /* ---- STFT ------------------------------------------------------------------------------------------------------- */
 
-enum { STFT_SIGNAL, STFT_STEP, STFT_WINDOW, STFT_LENGTH };
-
-/* One frame is `length` elements; bins are what is kept of its spectrum. */
-typedef struct stft_shape {
-  int64_t length, step, frames, bins;
-} stft_shape;
-
-static const char *stft_resolve(const signal_params *p, int64_t signal, int64_t length, int64_t step, stft_shape *s) {
+const char *stft_resolve(const signal_params *p, int64_t signal, int64_t length, int64_t step, stft_shape *s) {
   *s = (stft_shape){.length = length, .step = step, .frames = RLX_UNKNOWN, .bins = RLX_UNKNOWN};
   if (step == 0 || step < -1) return rlx_reason("a frame_step of %lld", (long long)step);
   if (length == RLX_UNKNOWN) return NULL;
@@ -339,7 +320,7 @@ NUMBER_INLINE rlx_status stft_body(rlx_dtype t, rlx_ctx *ctx, const stft_shape *
   return RLX_OK;
 }
 
-static rlx_status eval_stft(rlx_ctx *ctx) {
+rlx_status stft_eval(rlx_ctx *ctx) {
   const rlx_operand *x = &ctx->inputs[STFT_SIGNAL], *step = &ctx->inputs[STFT_STEP];
   const rlx_operand *window = optional(ctx, STFT_WINDOW), *length = optional(ctx, STFT_LENGTH);
   if ((x->rank != 2 && x->rank != 3) || step->count != 1 || (length && length->count != 1) ||
@@ -510,7 +491,15 @@ static const rlx_port window_inputs[] = {{"size", "T1", RLX_SET_INDEX, RLX_HOST,
 static const rlx_port float_outputs[] = {{"output", "T1", RLX_SET_FLOATS, 0, 0}, {0}};
 static const rlx_port number_outputs[] = {{"output", "T3", RLX_SET_NUMBERS, 0, 0}, {0}};
 
+#define TRANSFORM(op_name, since, text, input_ports, attr_rows, infer_fn, eval_fn, vjp_fn, jvp_fn, ...)                \
+  {                                                                                                                    \
+    .struct_size = sizeof(rlx_op), .name = op_name, .version = since, .doc = text,                                     \
+    .samples = (const char *const[]){__VA_ARGS__, NULL}, .inputs = input_ports, .outputs = float_outputs,              \
+    .attrs = attr_rows, .params_size = sizeof(signal_params), .traits = RLX_PURE, .infer = infer_fn, .vjp = vjp_fn,    \
+    .jvp = jvp_fn, .eval = eval_fn                                                                                     \
+  }
 static const rlx_op dft =
+<<<<<<< HEAD
     RECORD("onnx.DFT", 20, "Discrete Fourier transform along one axis.", dft_inputs, float_outputs, dft_attrs,
            infer_dft, eval_dft, .vjp = vjp_dft, "float[1,8,1]", "float[2,6,2] {inverse = 1}");
 static const rlx_op dft17 =
@@ -522,6 +511,18 @@ static const rlx_op stft =
 static const rlx_op mel =
     RECORD("onnx.MelWeightMatrix", 17, "Triangular filters that turn a spectrum into mel bands.", mel_inputs,
            number_outputs, mel_attrs, infer_mel, eval_mel, .no_derivative = "bands begin and end at whole bins", NULL);
+=======
+    TRANSFORM("onnx.DFT", 20, "Discrete Fourier transform along one axis.", dft_inputs, dft_attrs, infer_dft, dft_eval,
+              dft_vjp, dft_jvp, "float[1,8,1]", "float[2,6,2] {inverse = 1}", "float[3,34,2]",
+              "double[2,5,1] {onesided = 1}", "float[2,5,2] {inverse = 1, onesided = 1}");
+static const rlx_op dft17 =
+    TRANSFORM("onnx.DFT", 17, "Discrete Fourier transform along the axis of an attribute.", dft17_inputs, dft17_attrs,
+              infer_dft17, dft_eval17, dft_vjp, dft_jvp, "float[1,8,1] {onesided = 1}");
+static const rlx_op stft = TRANSFORM("onnx.STFT", 17, "Fourier transforms of the windowed frames of a signal.",
+                                     stft_inputs, stft_attrs, infer_stft, stft_eval, stft_vjp, stft_jvp, NULL);
+static const rlx_op mel = RECORD("onnx.MelWeightMatrix", 17, "Triangular filters that turn a spectrum into mel bands.",
+                                 mel_inputs, number_outputs, mel_attrs, infer_mel, eval_mel, NULL);
+>>>>>>> main
 static const rlx_op hann = RECORD("onnx.HannWindow", 17, "Hann window.", window_inputs, number_outputs, window_attrs,
                                   infer_window, eval_hann, .vjp = NULL, NULL);
 static const rlx_op hamming = RECORD("onnx.HammingWindow", 17, "Hamming window.", window_inputs, number_outputs,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/status.h"
 #include "ir/module.h"
 #include "ops/_move.h"
 #include "ops/concat.h"
@@ -185,9 +186,21 @@ static const rlx_port split1_inputs[] = {
     {0}};
 
 static rlx_status split2_infer(rlx_infer *ctx) {
+  const split2_params *p = rlx_infer_params(ctx);
+  const split_params equal = {0};
   const rlx_type *x = rlx_infer_input(ctx, 0);
-  if (x->rank < 0) return RLX_OK;
-  for (int i = 0; i < rlx_infer_output_count(ctx); i++) infer_unknown(ctx, i, x->rank);
+  if (x->rank == RLX_UNKNOWN) return RLX_OK;
+  int axis, parts = rlx_infer_output_count(ctx);
+  RLX_TRY(infer_axis(ctx, p->axis, x->rank, &axis));
+  int64_t extent = x->dims[axis], dims[RLX_MAX_RANK];
+  bool by_input = infer_given(ctx, 1), by_attribute = p->given & 2u;
+  if (by_attribute) RLX_TRY(check_sizes(ctx, p->split.data, p->split.count, parts, extent));
+  for (int d = 0; d < x->rank; d++) dims[d] = x->dims[d];
+  for (int i = 0; i < parts; i++) {
+    dims[axis] = by_attribute && !by_input ? p->split.data[i] : RLX_UNKNOWN;
+    if (!by_attribute && !by_input && extent >= 0) RLX_TRY(equal_part(ctx, &equal, extent, parts, i, &dims[axis]));
+    rlx_infer_set(ctx, i, x->rank, dims);
+  }
   return RLX_OK;
 }
 

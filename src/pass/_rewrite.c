@@ -34,8 +34,7 @@ static void forget_node(rlx_node *n) {
   for (int i = 0; i < n->output_count; i++) {
     if (n->outputs[i]->producer == n) n->outputs[i]->producer = NULL;
   }
-  for (int i = 0; n->selection && i < n->selection->count; i++) kernel_entry_release(n->selection->chosen[i].kernel);
-  if (n->selection) n->selection->count = 0;
+  selection_drop(n);
 }
 
 bool rewriter_is_gone(const rewriter *r, const rlx_node *n) {

@@ -80,8 +80,7 @@ rlx_status pass_fold(rlx_graph *g, const target *t, bool *changed) {
       n->outputs[k]->producer = NULL;
       tensor_type(out[k], &n->outputs[k]->type);
     }
-    for (int k = 0; k < n->selection->count; k++) kernel_entry_release(n->selection->chosen[k].kernel);
-    n->selection->count = 0;
+    selection_drop(n);
     keep[i] = false;
     *changed = true;
   }

@@ -290,8 +290,7 @@ static const char *join_origins(rlx_graph *g, const region *r) {
 
 static void forget(fuser *f, rlx_node *n) {
   f->taken[n->id] = true;
-  for (int k = 0; n->selection && k < n->selection->count; k++) kernel_entry_release(n->selection->chosen[k].kernel);
-  if (n->selection) n->selection->count = 0;
+  selection_drop(n);
 }
 
 static rlx_status replace(fuser *f, const region *r, build *b, const target *t) {

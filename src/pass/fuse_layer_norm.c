@@ -177,8 +177,7 @@ static rlx_status replace(rlx_graph *g, rlx_node *root, const found *f, const ta
   rlx_node *n = graph_add_node(g, &desc, root->outputs);
   if (!n) return rlx_graph_status(g);
   n->origin = origin;
-  for (int k = 0; k < root->selection->count; k++) kernel_entry_release(root->selection->chosen[k].kernel);
-  root->selection->count = 0;
+  selection_drop(root);
   return select_node(n, t);
 }
 

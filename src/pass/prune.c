@@ -33,8 +33,7 @@ rlx_status pass_prune(rlx_graph *g, const target *t, bool *changed) {
     if (used) continue;
     *changed = true;
     status = forget(g, n, uses);
-    for (int k = 0; n->selection && k < n->selection->count; k++) kernel_entry_release(n->selection->chosen[k].kernel);
-    if (n->selection) n->selection->count = 0;
+    selection_drop(n);
   }
   if (status == RLX_OK) graph_remove_nodes(g, keep);
   arena_finish(&memory);

@@ -19,11 +19,13 @@ typedef struct selector {
   int problem_count;
   const op_entry *lowering[LOWER_DEPTH]; /* the ops being lowered, outermost first */
   int depth;
+  bool native_only; /* what is being lowered must end in native nodes */
 } selector;
 
 /* A candidate with what the order needs. */
 typedef struct option {
   candidate c;
+  bool native_only; /* lower: taken only if what it yields is native throughout */
   int priority, scope;
   uint64_t sequence;
   const char *owner;
@@ -32,44 +34,58 @@ typedef struct option {
 
 static rlx_status select_in(selector *s, rlx_node *n);
 
+bool node_is_own(const rlx_node *n) { return n->selection && n->selection->own && !n->selection->pinned; }
+
 const char *candidate_name(const candidate *c) {
   if (c->kernel) return c->kernel->head.name;
   return c->tier == RLX_TIER_LOWER ? "lower" : "reference";
 }
 
-bool node_is_own(const rlx_node *n) { return n->selection && n->selection->own && !n->selection->pinned; }
+/* What binding evaluates from constants and dims: depth bounds the walk up the graph. */
+static bool host_arithmetic(const rlx_node *n, int depth) {
+  const rlx_op *op = n->op ? &n->op->op : NULL;
+  if (!op || !op->eval || !(op->traits & RLX_PURE) || !node_is_own(n) || depth > 16) return false;
+  if (op->traits & (RLX_RANDOM | RLX_SIDE_EFFECT | RLX_CONTROL_FLOW)) return false;
+  if (op->traits & RLX_SHAPE_ONLY) return true;
+  for (int i = 0; i < n->input_count; i++) {
+    const rlx_value *v = n->inputs[i];
+    if (!v || v->constant) continue;
+    if (!v->producer || !host_arithmetic(v->producer, depth + 1)) return false;
+  }
+  return true;
+}
+
+bool node_is_host_arithmetic(const rlx_node *n) { return host_arithmetic(n, 0); }
 
 /* ---- candidates in order ------------------------------------------------------------------ */
 
-static rlx_tier tier_of(const kernel_entry *k, const target *t) {
+static rlx_tier tier_of(const kernel_entry *k) {
   switch (k->kind) {
     case KERNEL_RAW: return RLX_TIER_RAW;
     case KERNEL_PORTABLE: return RLX_TIER_PORTABLE;
     case KERNEL_HOST: return RLX_TIER_HOST;
-    default: break;
+    default: return RLX_TIER_CPU;
   }
-  (void)t;
-  return RLX_TIER_CPU;
 }
 
-/* RLX_TIER_… is in the order of a GPU; on the CPU, cpu comes before lower. */
-static int tier_rank(rlx_tier tier, const target *t) {
-  if (!t->gpu && tier == RLX_TIER_LOWER) return RLX_TIER_CPU * 2 + 1;
-  return (int)tier * 2;
+/* RLX_TIER_… is in the order of a GPU, where a lower that does not end in native nodes comes after cpu, as on the CPU. */
+static int tier_rank(const option *o) {
+  if (o->c.tier == RLX_TIER_LOWER && !o->native_only) return RLX_TIER_CPU * 2 + 1;
+  return (int)o->c.tier * 2;
 }
 
 /* Does a come before b? */
-static bool before(const option *a, const option *b, const target *t) {
+static bool before(const option *a, const option *b) {
   if (a->priority != b->priority) return a->priority > b->priority;
-  int ta = tier_rank(a->c.tier, t), tb = tier_rank(b->c.tier, t);
+  int ta = tier_rank(a), tb = tier_rank(b);
   if (ta != tb) return ta < tb;
   if (a->scope != b->scope) return a->scope < b->scope;
   return a->sequence > b->sequence;
 }
 
-static void insert(option *list, int *count, option o, const target *t) {
+static void insert(option *list, int *count, option o) {
   int i = (*count)++;
-  for (; i > 0 && before(&o, &list[i - 1], t); i--) list[i] = list[i - 1];
+  for (; i > 0 && before(&o, &list[i - 1]); i--) list[i] = list[i - 1];
   list[i] = o;
 }
 
@@ -78,7 +94,7 @@ static rlx_status gather(const rlx_node *n, const target *t, option **list, int 
   kernel_entry **kernels;
   int kernel_count;
   RLX_TRY(registry_kernels(t->registry, n->op_name, n->op->op.version, t->backends, &kernels, &kernel_count));
-  option *o = mem_array((size_t)kernel_count + 2, sizeof *o);
+  option *o = mem_array((size_t)kernel_count + 3, sizeof *o);
   if (!o) {
     for (int i = 0; i < kernel_count; i++) kernel_entry_release(kernels[i]);
     mem_free(kernels);
@@ -88,13 +104,16 @@ static rlx_status gather(const rlx_node *n, const target *t, option **list, int 
   for (int i = 0; i < kernel_count; i++) {
     kernel_entry *k = kernels[i];
     insert(o, &found,
-           (option){{tier_of(k, t), k, false}, k->head.priority, k->scope, k->sequence, k->owner, k->builtin}, t);
+           (option){{tier_of(k), k, false}, false, k->head.priority, k->scope, k->sequence, k->owner, k->builtin});
   }
   const op_entry *op = n->op;
-  if (op->op.lower)
-    insert(o, &found, (option){{RLX_TIER_LOWER, NULL, false}, 0, op->scope, 0, op->owner, op->builtin}, t);
-  if (op->op.eval)
-    insert(o, &found, (option){{RLX_TIER_EVAL, NULL, false}, 0, op->scope, 0, op->owner, op->builtin}, t);
+  option own = {{RLX_TIER_LOWER, NULL, false}, false, 0, op->scope, 0, op->owner, op->builtin};
+  if (op->op.lower) insert(o, &found, own);
+  own.native_only = true;
+  if (op->op.lower && t->gpu) insert(o, &found, own);
+  own.native_only = false;
+  own.c.tier = RLX_TIER_EVAL;
+  if (op->op.eval) insert(o, &found, own);
   mem_free(kernels);
   *list = o;
   *count = found;
@@ -129,19 +148,47 @@ static const char *pin_refusal(const rlx_pin *p, const candidate *c) {
   return NULL;
 }
 
+void selection_drop(rlx_node *n) {
+  selection *sel = n->selection;
+  if (!sel) return;
+  for (int k = 0; k < sel->count; k++) kernel_entry_release(sel->chosen[k].kernel);
+  sel->count = 0;
+  if (sel->has_stand_in) kernel_entry_release(sel->stand_in.kernel);
+  sel->has_stand_in = false;
+}
+
 /* ---- lowering ----------------------------------------------------------------------------- */
 
 /* Takes the nodes a failed lowering added away again. */
 static void undo(rlx_graph *g, size_t node_count) {
   for (size_t i = node_count; i < g->nodes.count; i++) {
     rlx_node *n = g->nodes.data[i];
-    for (int k = 0; n->selection && k < n->selection->count; k++) kernel_entry_release(n->selection->chosen[k].kernel);
+    selection_drop(n);
     op_entry_release(n->op);
     n->op = NULL;
     for (int k = 0; k < n->attr_count; k++) rlx_tensor_destroy(n->attrs[k].tensor);
     n->attr_count = 0;
   }
   g->nodes.count = node_count;
+}
+
+/* Does the node end on the GPU, or need no step at all? */
+static bool ends_native(const rlx_node *n) {
+  const selection *sel = n->selection;
+  if (!sel || !sel->count) return true; /* lowered in its turn */
+  for (int i = 0; i < sel->count; i++) {
+    bool view = sel->chosen[i].kernel && (sel->chosen[i].kernel->head.traits & RLX_VIEW);
+    if (!view && !candidate_is_native(&sel->chosen[i])) return node_is_host_arithmetic(n);
+  }
+  return true;
+}
+
+static rlx_status check_native(const selector *s, const rlx_graph *g, size_t first) {
+  for (size_t i = first; i < g->nodes.count && s->native_only; i++)
+    if (!ends_native(g->nodes.data[i]))
+      return RLX_FAIL(UNSUPPORTED, "lowers to %s, which has no native kernel for this node",
+                      g->nodes.data[i]->op_name);
+  return RLX_OK;
 }
 
 static rlx_status emit_lowered(selector *s, rlx_node *n, rlx_value **outputs) {
@@ -156,7 +203,7 @@ static rlx_status emit_lowered(selector *s, rlx_node *n, rlx_value **outputs) {
     if (status == RLX_OK && !made->selection) status = select_in(s, made);
   }
   s->depth--;
-  return status;
+  return status == RLX_OK ? check_native(s, g, first) : status;
 }
 
 /* Replaces n by what its `lower` makes. On failure the graph is as before. */
@@ -209,7 +256,10 @@ static rlx_status consider(chooser *c, option *o, const rlx_pin *pin, bool *fina
   if (reason && reason != rlx_depends_on_extents) return refuse(c, o, reason);
   if (o->c.tier == RLX_TIER_LOWER) {
     if (c->sel->count) return refuse(c, o, "a kernel that depends on extents comes first"); /* not both */
+    bool outer = c->s->native_only;
+    c->s->native_only |= o->native_only;
     rlx_status status = lower_node(c->s, c->n);
+    c->s->native_only = outer;
     if (status == RLX_OUT_OF_MEMORY) return status;
     if (status != RLX_OK) return refuse(c, o, rlx_error_message());
     c->lowered = true;
@@ -241,6 +291,20 @@ static rlx_status problem(selector *s, const rlx_node *n, const selection *sel) 
   return RLX_OK;
 }
 
+/* The first candidate on the host after native ones. */
+static void find_stand_in(chooser *c, const option *list, int count, const rlx_pin *pin) {
+  selection *sel = c->sel;
+  if (!candidate_is_native(&sel->chosen[sel->count - 1])) return;
+  for (int i = 0; i < count && !sel->has_stand_in; i++) {
+    const candidate *o = &list[i].c;
+    if (o->tier == RLX_TIER_LOWER || pin_refusal(pin, o)) continue;
+    if (o->kernel && o->kernel->head.why_not && o->kernel->head.why_not(c->n)) continue;
+    sel->stand_in = *o;
+    sel->has_stand_in = true;
+    kernel_entry_retain(o->kernel);
+  }
+}
+
 static rlx_status choose(chooser *c, option *list, int count) {
   arena *m = &c->n->graph->memory;
   selection *sel = c->sel;
@@ -251,8 +315,10 @@ static rlx_status choose(chooser *c, option *list, int count) {
   sel->pinned = pin != NULL;
   sel->own = true;
   bool final = false;
-  for (int i = 0; i < count && !final; i++) RLX_TRY(consider(c, &list[i], pin, &final));
-  if (final) return RLX_OK;
+  int i = 0;
+  while (i < count && !final) RLX_TRY(consider(c, &list[i++], pin, &final));
+  if (final && c->s->t->gpu && !c->lowered) find_stand_in(c, &list[i], count - i, pin);
+  if (final || (pin && sel->count)) return RLX_OK; /* a pin may fail at a run, where extents say so */
   return RLX_FAIL(UNSUPPORTED, sel->count ? "every kernel of %s depends on extents" : "no kernel for %s",
                   c->n->op_name);
 }
@@ -319,11 +385,7 @@ rlx_status select_graph(rlx_graph *g, const target *t) {
 }
 
 void selection_release(rlx_graph *g) {
-  for (size_t i = 0; i < g->nodes.count; i++) {
-    selection *sel = g->nodes.data[i]->selection;
-    for (int k = 0; sel && k < sel->count; k++) kernel_entry_release(sel->chosen[k].kernel);
-    if (sel) sel->count = 0;
-  }
+  for (size_t i = 0; i < g->nodes.count; i++) selection_drop(g->nodes.data[i]);
   for (size_t i = 0; i < g->subgraphs.count; i++) selection_release(g->subgraphs.data[i]);
 }
 

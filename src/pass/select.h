@@ -29,6 +29,8 @@ typedef struct refusal {
 typedef struct selection {
   candidate *chosen;
   int count;
+  candidate stand_in; /* native ones: the host's, for what a GPU cannot do: no tensors, sizes known after running */
+  bool has_stand_in;
   refusal *refused;
   int refused_count;
   bool pinned;
@@ -42,8 +44,16 @@ rlx_status select_graph(rlx_graph *g, const target *t);
 rlx_status select_node(rlx_node *n, const target *t);
 /* May a pass fold, fuse or replace the node? */
 bool node_is_own(const rlx_node *n);
+/* Computed while binding, from constants and dims: costs nothing when it runs, on any device. */
+bool node_is_host_arithmetic(const rlx_node *n);
+/* Runs on the GPU itself: raw or portable. */
+static inline bool candidate_is_native(const candidate *c) {
+  return c->tier == RLX_TIER_RAW || c->tier == RLX_TIER_PORTABLE;
+}
 /* The first chosen candidate's kernel name: "onednn", "reference" for eval. */
 const char *candidate_name(const candidate *c);
+/* Drops the kernel references of a node that goes. */
+void selection_drop(rlx_node *n);
 /* Drops kernel references of all nodes of g and its subgraphs. */
 void selection_release(rlx_graph *g);
 

@@ -69,8 +69,7 @@ static rlx_status split(rlx_graph *g, rlx_node *n, const target *t, bool *done) 
   rlx_node *mul = add_binary(g, n, "onnx.Mul", n->inputs[0], factor, &product);
   rlx_node *add = mul ? add_binary(g, n, "onnx.Add", product, shift, n->outputs) : NULL;
   if (!add) return rlx_graph_status(g);
-  for (int k = 0; k < n->selection->count; k++) kernel_entry_release(n->selection->chosen[k].kernel);
-  n->selection->count = 0;
+  selection_drop(n);
   *done = true;
   RLX_TRY(select_node(mul, t));
   return select_node(add, t);

@@ -261,10 +261,31 @@ static rlx_status infer_bound(binder *b, program_node *n, bool *complete, uint64
   return RLX_OK;
 }
 
-static rlx_status pick_candidate(binder *b, const program_node *n, const candidate **out) {
+/* Why no device can run the node, whatever kernels there are; NULL: it can. */
+static const char *host_only(binder *b, const program_node *n, bool dynamic) {
+  if (dynamic) return "its output's size is known only after running";
+  for (int i = 0; i < n->input_count + n->node->output_count; i++) {
+    uint32_t slot = i < n->input_count ? n->inputs[i] : n->outputs[i - n->input_count];
+    if (slot == NO_SLOT) continue;
+    const rlx_type *t = &b->s->facts[slot].type;
+    if (t->kind != RLX_KIND_TENSOR || t->dtype == RLX_STRING) return "an operand is no dense tensor";
+    const rlx_port *port = i < n->input_count ? op_input_port(n->node->op, i) : NULL;
+    if (port && (port->flags & RLX_HOST) && !b->s->facts[slot].known && !value_of(b, slot, 0))
+      return "an input that the host must read is not known yet";
+  }
+  return NULL;
+}
+
+static rlx_status pick_candidate(binder *b, const program_node *n, bool dynamic, const candidate **out) {
   const selection *sel = n->node->selection;
   rlx_bound bound;
   const char *reason = "no kernel was selected";
+  const char *why_host = sel->count && candidate_is_native(&sel->chosen[0]) ? host_only(b, n, dynamic) : NULL;
+  if (why_host && !sel->has_stand_in) return RLX_FAIL(UNSUPPORTED, "no kernel on the host, and %s", why_host);
+  if (why_host) {
+    *out = &sel->stand_in;
+    return RLX_OK;
+  }
   for (int i = 0; i < sel->count; i++) {
     const candidate *c = &sel->chosen[i];
     *out = c;
@@ -280,7 +301,7 @@ static void join(binder *b, uint32_t out, uint32_t in) { b->root[out] = binder_r
 
 static rlx_status emit(binder *b, program_node *n, bool dynamic) {
   const candidate *c = NULL;
-  RLX_TRY(pick_candidate(b, n, &c));
+  RLX_TRY(pick_candidate(b, n, dynamic, &c));
   const rlx_kernel *head = c->kernel ? &c->kernel->head : NULL;
   for (int i = 0; i < n->node->output_count; i++) {
     if (n->outputs[i] == NO_SLOT) continue;
@@ -297,7 +318,12 @@ static rlx_status emit(binder *b, program_node *n, bool dynamic) {
       join(b, n->outputs[a->output], n->inputs[a->input]);
   }
   if (head && (head->traits & RLX_VIEW) && head->alias_count) return RLX_OK;
-  step s = {.run = c->kernel ? c->kernel->run : n->node->op->op.eval, .from = n, .chosen = c, .dynamic = dynamic};
+  step s = {.run = c->kernel ? c->kernel->run : n->node->op->op.eval,
+            .from = n,
+            .chosen = c,
+            .dynamic = dynamic,
+            .device = candidate_is_native(c),
+            .free_at = (int)b->steps.count};
   return vector_push(&b->steps, s) ? RLX_OK : status_no_memory(sizeof s);
 }
 
@@ -438,6 +464,7 @@ static rlx_status begin(binder *b) {
 static rlx_status bind(binder *b) {
   RLX_TRY(begin(b));
   RLX_TRY(walk(b));
+  if (b->context->gpu) RLX_TRY(binder_order(b));
   RLX_TRY(prepare_all(b));
   RLX_TRY(binder_place(b));
   RLX_TRY(make_key(b));
@@ -489,7 +516,7 @@ static void log_plan(const stage *s) {
       if (p->kind == PLACE_EXTERNAL) text_printf(&line, " slot %u", p->slot);
       if (p->kind == PLACE_NONE) text_add(&line, " none");
     }
-    log_line(RLX_LOG_DEBUG, "plan: %d %s '%s'%s%s", t, st->from->node->op_name, st->from->node->name,
+    log_line(RLX_LOG_DEBUG, "plan: %d %s%s '%s'%s%s", t, st->device ? "device " : "", st->from->node->op_name, st->from->node->name,
              line.data ? line.data : "", st->workspace_bytes ? " and workspace" : "");
     text_finish(&line);
   }
@@ -505,6 +532,7 @@ rlx_status stage_bind(const bind_request *request, const bind_context *context, 
   binder b = {.request = request, .context = context, .p = request->program, .s = s};
   rlx_status status = bind(&b);
   finish(&b);
+  if (status == RLX_OK && context->attach) status = context->attach(context->attach_user, s);
   if (status != RLX_OK) {
     char kept[STATUS_TEXT_BYTES];
     status_save(kept);

@@ -38,10 +38,16 @@ typedef struct binder {
   int64_t prepare_ns;
 } binder;
 
+static inline int step_input_count(const step *s) { return s->from->input_count + s->from->hidden_count; }
+static inline int step_output_count(const step *s) { return s->from->node->output_count; }
+
 static inline uint32_t binder_root(const binder *b, uint32_t slot) {
   while (b->root[slot] != slot) slot = b->root[slot];
   return slot;
 }
+
+/* order.c: puts steps in the order that makes the fewest trips between host and device. */
+rlx_status binder_order(binder *b);
 
 /* place.c: gives every class its place and fills operands, patches, exports. */
 rlx_status binder_place(binder *b);

@@ -6,9 +6,6 @@
 #include "plan/binder.h"
 #include "plan/memory.h"
 
-static int input_count(const step *s) { return s->from->input_count + s->from->hidden_count; }
-static int output_count(const step *s) { return s->from->node->output_count; }
-
 static alias_class *class_of(binder *b, uint32_t slot) { return &b->classes[binder_root(b, slot)]; }
 
 /* ---- life --------------------------------------------------------------------------------- */
@@ -35,8 +32,8 @@ static void find_lives(binder *b) {
   for (uint32_t i = 0; i < b->p->slot_count; i++) b->classes[i] = (alias_class){.first = -1, .last = -1, .output = -1};
   for (size_t t = 0; t < b->steps.count; t++) {
     const step *s = &b->steps.data[t];
-    for (int i = 0; i < input_count(s); i++) use(b, s->from->inputs[i], (int)t);
-    for (int i = 0; i < output_count(s); i++)
+    for (int i = 0; i < step_input_count(s); i++) use(b, s->from->inputs[i], (int)t);
+    for (int i = 0; i < step_output_count(s); i++)
       if (s->from->outputs[i] != NO_SLOT) define(b, s->from->outputs[i], (int)t);
   }
   for (size_t i = 0; i < b->rest.count; i++) {
@@ -115,13 +112,13 @@ static rlx_status list_copies(binder *b) {
 
 static bool used_twice(binder *b, const step *s, int input) {
   const alias_class *c = class_of(b, s->from->inputs[input]);
-  for (int i = 0; i < input_count(s); i++)
+  for (int i = 0; i < step_input_count(s); i++)
     if (i != input && s->from->inputs[i] != NO_SLOT && class_of(b, s->from->inputs[i]) == c) return true;
   return false;
 }
 
 static bool may_overwrite(binder *b, const step *s, int t, const rlx_pair *pair) {
-  if (pair->output >= output_count(s) || pair->input >= s->from->input_count) return false;
+  if (pair->output >= step_output_count(s) || pair->input >= s->from->input_count) return false;
   uint32_t out = s->from->outputs[pair->output], in = s->from->inputs[pair->input];
   if (out == NO_SLOT || in == NO_SLOT) return false;
   const fact *fo = &b->s->facts[out], *fi = &b->s->facts[in];
@@ -186,8 +183,9 @@ static rlx_status list_dying(memory_plan *m) {
     for (uint32_t r = 0; r < b->p->slot_count; r++) {
       const alias_class *c = &b->classes[r];
       if (b->root[r] != r || c->first < 0 || !c->owned || c->last == KEEP || c->last < 0) continue;
-      if (fill) m->dying[c->last][m->dying_count[c->last]] = r;
-      m->dying_count[c->last]++;
+      int at = b->steps.data[c->last].free_at;
+      if (fill) m->dying[at][m->dying_count[at]] = r;
+      m->dying_count[at]++;
     }
     for (size_t t = 0; t < steps && !fill; t++) {
       m->dying[t] = arena_array(&b->scratch, (size_t)m->dying_count[t], sizeof **m->dying);
@@ -236,7 +234,7 @@ static rlx_status take_dynamic(memory_plan *m, const step *s, int i) {
 static rlx_status plan_step(memory_plan *m, int t) {
   binder *b = m->b;
   step *s = &b->steps.data[t];
-  for (int i = 0; i < output_count(s); i++) {
+  for (int i = 0; i < step_output_count(s); i++) {
     uint32_t slot = s->from->outputs[i];
     if (slot == NO_SLOT) continue;
     if (b->s->facts[slot].dynamic)
@@ -246,7 +244,8 @@ static rlx_status plan_step(memory_plan *m, int t) {
   }
   if (s->workspace_bytes) {
     s->workspace_offset = planner_take(&m->holes, s->workspace_bytes);
-    if (s->workspace_offset < 0 || !planner_give(&m->holes, s->workspace_offset, s->workspace_bytes))
+    bool beside = s->free_at != t; /* runs beside the steps after it: its workspace stays its own */
+    if (s->workspace_offset < 0 || (!beside && !planner_give(&m->holes, s->workspace_offset, s->workspace_bytes)))
       return status_no_memory((size_t)s->workspace_bytes);
   }
   for (int i = 0; i < m->dying_count[t]; i++) {
@@ -306,7 +305,7 @@ static void fill_operand(binder *b, uint32_t slot, const rlx_value *v, int at) {
 
 static rlx_status pin_inputs(binder *b, const step *s, int first) {
   bool any_address = s->chosen->kernel && s->chosen->kernel->head.min_align == 1;
-  for (int i = 0; i < input_count(s); i++) {
+  for (int i = 0; i < step_input_count(s); i++) {
     rlx_operand *o = &b->s->operands[first + i];
     uint32_t slot = s->from->inputs[i];
     if (slot == NO_SLOT || b->s->places[first + i].kind != PLACE_FIXED || o->data) continue;
@@ -322,10 +321,10 @@ static rlx_status pin_inputs(binder *b, const step *s, int first) {
 static rlx_status fill_step(binder *b, step *s, int first) {
   const program_node *n = s->from;
   s->first_operand = first;
-  for (int i = 0; i < input_count(s); i++)
+  for (int i = 0; i < step_input_count(s); i++)
     if (n->inputs[i] != NO_SLOT) fill_operand(b, n->inputs[i], hidden_value(b, n->inputs[i]), first + i);
-  for (int i = 0; i < output_count(s); i++)
-    fill_operand(b, n->outputs[i], n->node->outputs[i], first + input_count(s) + i);
+  for (int i = 0; i < step_output_count(s); i++)
+    fill_operand(b, n->outputs[i], n->node->outputs[i], first + step_input_count(s) + i);
   if (s->chosen->kernel && s->chosen->kernel->head.packing) {
     rlx_bound bound;
     RLX_TRY(binder_bound(b, n, &bound));
@@ -339,7 +338,7 @@ static rlx_status fill_operands(binder *b) {
   stage *s = b->s;
   size_t total = 0, patches = 0;
   for (size_t t = 0; t < b->steps.count; t++)
-    total += (size_t)(input_count(&b->steps.data[t]) + output_count(&b->steps.data[t]));
+    total += (size_t)(step_input_count(&b->steps.data[t]) + step_output_count(&b->steps.data[t]));
   s->operands = arena_array(&s->memory, total, sizeof *s->operands);
   s->places = arena_array(&s->memory, total, sizeof *s->places);
   s->patches = arena_array(&s->memory, total, sizeof *s->patches);
@@ -351,7 +350,7 @@ static rlx_status fill_operands(binder *b) {
     if (status != RLX_OK)
       return status_prefix(status, "node '%s' (%s), kernel %s", st->from->node->name, st->from->node->op_name,
                            candidate_name(st->chosen));
-    s->operand_count += input_count(st) + output_count(st);
+    s->operand_count += step_input_count(st) + step_output_count(st);
   }
   for (int i = 0; i < s->operand_count; i++)
     if (s->places[i].kind == PLACE_EXTERNAL) s->patches[patches++] = (patch){i, s->places[i].slot};

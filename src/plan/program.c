@@ -99,6 +99,7 @@ void stage_release(stage *s) {
   if (!s || __atomic_fetch_sub(&s->refs, 1, __ATOMIC_ACQ_REL) != 1) return;
   for (int i = 0; i < s->frame_count; i++)
     if (s->frames[i]) frame_destroy(s->frames[i]);
+  if (s->device) s->device_release(s->device);
   for (int i = 0; i < s->step_count; i++) {
     const step *st = &s->steps[i];
     if (st->state && st->chosen->kernel->head.release) st->chosen->kernel->head.release(st->state);

@@ -74,6 +74,8 @@ typedef struct step {
   int first_operand; /* inputs, hidden inputs, outputs */
   int64_t workspace_bytes, workspace_offset;
   bool dynamic; /* has outputs of data-dependent size */
+  bool device;  /* runs on the GPU; `run` is NULL */
+  int free_at;  /* step after which the memory of what it uses last may be used again; itself on the CPU */
 } step;
 
 typedef struct patch { /* operand whose address is known only in a run */
@@ -132,6 +134,8 @@ typedef struct stage {
   int *value_inputs; /* first stage: inputs whose contents end the key */
   int value_input_count;
   uint64_t last_used; /* atomic */
+  void *device;       /* what the executor of GPUs keeps, or NULL */
+  void (*device_release)(void *device);
 } stage;
 
 /* A run state's addresses for a stage; made by the runtime, destroyed with the stage. */
@@ -154,6 +158,7 @@ enum { STAGES_KEPT = 16 };
 typedef struct program_input {
   rlx_operand operand;
   bool donated;
+  struct gpu_memory *device; /* memory of a device it lies in, or NULL; then operand.data may be NULL */
 } program_input;
 
 /* The stage whose dims key and, for a first stage, input contents agree; NULL. */
@@ -171,6 +176,9 @@ typedef struct bind_context {
   int run_states;
   debug_options debug;
   int64_t *bind_ns, *prepare_ns, *binds; /* atomic counters */
+  bool gpu;                              /* steps may run on a device beside the host */
+  rlx_status (*attach)(void *user, stage *s); /* called with each stage made; NULL: on the CPU */
+  void *attach_user;
 } bind_context;
 
 /* Reading the contents of slots in the run that needs a later stage. */

@@ -181,8 +181,12 @@ static rlx_status gather(rlx_binding *b) {
   const rlx_graph *g = b->session->source;
   for (size_t i = 0; i < g->inputs.count; i++) {
     if (!b->inputs[i]) return RLX_FAIL(INVALID, "input '%s' is not bound", g->inputs.data[i]->name);
-    b->run_inputs[i] = (program_input){tensor_operand(b->inputs[i]), b->donated[i]};
-    if (!b->run_inputs[i].operand.data && b->inputs[i]->bytes) return status_no_memory(b->inputs[i]->bytes);
+    const rlx_tensor *t = b->inputs[i];
+    bool here = gpu_memory_of(t->device, b->session->gpu);
+    b->run_inputs[i] = (program_input){tensor_operand(t), b->donated[i], here ? t->device : NULL};
+    if (!b->run_inputs[i].operand.data && t->device && !here)
+      return RLX_FAIL(INVALID, "input '%s' lies in memory of another device", g->inputs.data[i]->name);
+    if (!b->run_inputs[i].operand.data && !t->device && t->bytes) return status_no_memory(t->bytes);
     b->ranks[i] = b->inputs[i]->rank;
   }
   RLX_TRY(check_overlaps(b));

@@ -144,7 +144,7 @@ rlx_status rlx_which(rlx_registry *registry, const char *device, const char *op,
   int index;
   RLX_TRY(backend_find(device, &b, &index));
   rlx_session_options options = RLX_SESSION_OPTIONS_INIT;
-  target t = {b->name, b->kernels, b->gpu, registry, &options};
+  target t = {b->name, b->kernels, b->gpu != NULL, registry, &options};
   op_entry *entry = registry_find_op(registry, op, 0);
   if (!entry) return RLX_FAIL(NOT_FOUND, "no op '%s'", op);
   one_op o = {registry, op, attrs, attr_count, inputs, input_count, entry->output_count};

@@ -54,8 +54,7 @@ static double worst_difference(const rlx_operand *a, const rlx_tensor *b) {
   return worst;
 }
 
-/* DEBUG_CHECK: the op's eval on the same inputs must agree. */
-static rlx_status check_step(run_frame *f, int t) {
+rlx_status step_check(run_frame *f, int t) {
   const step *s = &f->stage->steps[t];
   const rlx_node *n = s->from->node;
   const rlx_op *op = &n->op->op;
@@ -106,46 +105,60 @@ static rlx_status run_one(run_frame *f, int t) {
   return status;
 }
 
-static rlx_status run_slowly(run_frame *f) {
+rlx_status step_run(run_frame *f, int t) {
   run_state *rs = f->rs;
   uint32_t debug = rs->session->debug.switches;
   trace *tr = rs->session->trace;
+  if (cancelled(rs)) return step_failed(f, t, RLX_CANCELLED);
+  int64_t begin = clock_ns();
+  rlx_status status = run_one(f, t);
+  int64_t end = clock_ns();
+  if (status == RLX_OK && !rs->failure.taken && (debug & DEBUG_CHECK)) status = step_check(f, t);
+  if (status != RLX_OK || rs->failure.taken) return step_failed(f, t, status);
+  const op_entry *op = f->stage->steps[t].from->node->op;
+  if ((debug & DEBUG_DISPATCH) || ((debug & DEBUG_CUSTOM) && !op->builtin)) log_step(f, t, end - begin);
+  if (tr) trace_step(tr, &f->stage->steps[t], begin, end);
+  rs->steps_done++;
+  if (rs->options && rs->options->progress)
+    rs->options->progress(rs->options->progress_user, rs->steps_done, f->stage->step_count);
+  return RLX_OK;
+}
+
+static rlx_status run_slowly(run_frame *f) {
+  for (int t = 0; t < f->stage->step_count; t++) RLX_TRY(step_run(f, t));
+  return RLX_OK;
+}
+
+static rlx_status run_fast(run_frame *f) {
+  const step *steps = f->stage->steps;
+  rlx_ctx *ctxs = f->ctxs;
+  const int *failed = &f->rs->failure.taken;
   for (int t = 0; t < f->stage->step_count; t++) {
-    if (cancelled(rs)) return step_failed(f, t, RLX_CANCELLED);
-    int64_t begin = clock_ns();
-    rlx_status status = run_one(f, t);
-    int64_t end = clock_ns();
-    if (status == RLX_OK && !rs->failure.taken && (debug & DEBUG_CHECK)) status = check_step(f, t);
-    if (status != RLX_OK || rs->failure.taken) return step_failed(f, t, status);
-    const op_entry *op = f->stage->steps[t].from->node->op;
-    if ((debug & DEBUG_DISPATCH) || ((debug & DEBUG_CUSTOM) && !op->builtin)) log_step(f, t, end - begin);
-    if (tr) trace_step(tr, &f->stage->steps[t], begin, end);
-    rs->steps_done++;
-    if (rs->options && rs->options->progress)
-      rs->options->progress(rs->options->progress_user, rs->steps_done, f->stage->step_count);
+    rlx_status status = steps[t].run(&ctxs[t]);
+    if (__builtin_expect(status != RLX_OK || *(const volatile int *)failed, 0)) return step_failed(f, t, status);
+    if (__builtin_expect(cancelled(f->rs), 0)) return step_failed(f, t, RLX_CANCELLED);
   }
   return RLX_OK;
+}
+
+/* The operands that lie outside run memory. */
+void frame_patch(run_frame *f) {
+  const stage *s = f->stage;
+  for (int i = 0; i < s->patch_count; i++) f->operands[s->patches[i].operand].data = f->slots[s->patches[i].slot].data;
 }
 
 rlx_status steps_run(run_frame *f) {
   const stage *s = f->stage;
   run_state *rs = f->rs;
-  for (int i = 0; i < s->patch_count; i++) f->operands[s->patches[i].operand].data = f->slots[s->patches[i].slot].data;
   for (int i = 0; i < s->dynamic_count; i++) f->slots[s->dynamic_slots[i]] = (rlx_operand){0};
   for (int i = 0; i < s->reset_count; i++) f->operands[s->resets[i]].data = NULL;
   status_clear();
-  bool slow = f->serial || rs->session->debug.switches || rs->session->trace || (rs->options && rs->options->progress);
-  if (slow) {
-    RLX_TRY(run_slowly(f));
+  if (f->gpu) {
+    RLX_TRY(device_steps_run(f));
   } else {
-    const step *steps = s->steps;
-    rlx_ctx *ctxs = f->ctxs;
-    const int *failed = &rs->failure.taken;
-    for (int t = 0; t < s->step_count; t++) {
-      rlx_status status = steps[t].run(&ctxs[t]);
-      if (__builtin_expect(status != RLX_OK || *(const volatile int *)failed, 0)) return step_failed(f, t, status);
-      if (__builtin_expect(cancelled(rs), 0)) return step_failed(f, t, RLX_CANCELLED);
-    }
+    frame_patch(f);
+    bool slow = f->serial || rs->session->debug.switches || rs->session->trace || (rs->options && rs->options->progress);
+    RLX_TRY(slow ? run_slowly(f) : run_fast(f));
   }
   for (int t = 0; t < s->step_count && s->dynamic_count; t++)
     if (s->steps[t].dynamic) {
@@ -154,7 +167,9 @@ rlx_status steps_run(run_frame *f) {
     }
   for (int i = 0; i < s->export_count; i++) {
     uint32_t slot = s->exports[i];
-    if (!s->facts[slot].dynamic) f->slots[slot].data = (char *)f->base + s->facts[slot].where.offset;
+    int64_t offset = s->facts[slot].where.offset;
+    if (!s->facts[slot].dynamic) f->slots[slot].data = (char *)f->base + offset;
+    f->places[slot] = (gpu_place){s->facts[slot].dynamic ? NULL : f->arena, offset};
   }
   return RLX_OK;
 }

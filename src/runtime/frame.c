@@ -31,7 +31,32 @@ rlx_status run_state_memory(run_state *rs, int level, int64_t bytes, void **base
   return RLX_OK;
 }
 
+rlx_status run_state_device_memory(run_state *rs, int level, int64_t bytes, int64_t host_bytes, gpu_memory **out) {
+  rlx_session *s = rs->session;
+  while (rs->device_buffers.count <= (size_t)level)
+    if (!vector_push(&rs->device_buffers, (run_device_buffer){0})) return status_no_memory(sizeof(run_device_buffer));
+  run_device_buffer *b = &rs->device_buffers.data[level];
+  if (b->memory == NULL || b->bytes < bytes || b->host_bytes < host_bytes) {
+    run_device_buffer larger = {NULL, bytes > b->bytes ? bytes : b->bytes,
+                                host_bytes > b->host_bytes ? host_bytes : b->host_bytes};
+    RLX_TRY(session_charge(s, larger.bytes - b->bytes));
+    rlx_status status = gpu_memory_create(s->gpu, larger.bytes, larger.host_bytes, &larger.memory);
+    if (status != RLX_OK) {
+      (void)session_charge(s, b->bytes - larger.bytes);
+      return status;
+    }
+    gpu_memory_release(b->memory);
+    *b = larger;
+  }
+  if ((s->debug.switches & DEBUG_POISON) && gpu_memory_is_unified(b->memory))
+    memset(gpu_memory_host(b->memory), 0xff, (size_t)b->bytes);
+  *out = b->memory;
+  return RLX_OK;
+}
+
 void run_state_finish(run_state *rs) {
+  for (size_t i = 0; i < rs->device_buffers.count; i++) gpu_memory_release(rs->device_buffers.data[i].memory);
+  vector_finish(&rs->device_buffers);
   for (size_t i = 0; i < rs->buffers.count; i++) mem_free(rs->buffers.data[i].data);
   for (size_t i = 0; i < rs->dynamic.count; i++) rlx_tensor_destroy(rs->dynamic.data[i]);
   for (size_t i = 0; i < rs->calls.count; i++) mem_free(rs->calls.data[i].data);
@@ -48,6 +73,7 @@ static void destroy(frame *head) {
     const candidate *c = f->stage->steps[t].chosen;
     if (f->ctxs[t].run_state && c->kernel->head.run_done) c->kernel->head.run_done(f->ctxs[t].run_state);
   }
+  gpu_frame_destroy(f->gpu);
   mem_free(f->memory);
 }
 
@@ -64,6 +90,7 @@ static size_t lay_out(run_frame *f, const stage *s, uint8_t *block, bool first) 
   f->ctxs = carve(block, &used, (size_t)s->step_count, sizeof *f->ctxs);
   f->operands = carve(block, &used, (size_t)s->operand_count, sizeof *f->operands);
   f->own_slots = carve(block, &used, first ? s->program->slot_count : 0, sizeof *f->own_slots);
+  f->own_places = carve(block, &used, first ? s->program->slot_count : 0, sizeof *f->own_places);
   f->dims = carve(block, &used, (size_t)s->dynamic_count, sizeof *f->dims);
   return used;
 }
@@ -130,6 +157,7 @@ static rlx_status create(run_state *rs, stage *s, bool first, run_frame **out) {
                        f};
   fill_ctxs(f);
   rlx_status status = init_run_states(f);
+  if (status == RLX_OK && s->device) status = gpu_frame_create(s, &f->gpu);
   if (status != RLX_OK)
     destroy(&f->head);
   else
@@ -140,6 +168,7 @@ static rlx_status create(run_state *rs, stage *s, bool first, run_frame **out) {
 static void relocate(run_frame *f, void *base) {
   const stage *s = f->stage;
   f->base = base;
+  if (!base) return; /* hidden on the device, and no step of the host uses it */
   for (int i = 0; i < s->operand_count; i++)
     if (s->places[i].kind == PLACE_ARENA) f->operands[i].data = (char *)base + s->places[i].offset;
   for (int t = 0; t < s->step_count; t++)
@@ -153,10 +182,16 @@ rlx_status frame_get(run_state *rs, stage *s, run_frame *first, run_frame **out)
     s->frames[rs->index] = &f->head;
   }
   void *base;
-  RLX_TRY(run_state_memory(rs, rs->level, s->run_bytes, &base));
+  if (f->gpu) {
+    RLX_TRY(run_state_device_memory(rs, rs->level, s->run_bytes, gpu_stage_host_bytes(s), &f->arena));
+    base = gpu_memory_host(f->arena);
+  } else {
+    RLX_TRY(run_state_memory(rs, rs->level, s->run_bytes, &base));
+  }
   rs->level++;
   if (base != f->base) relocate(f, base);
   f->slots = first ? first->slots : f->own_slots;
+  f->places = first ? first->places : f->own_places;
   f->exec.head.cancel = rs->cancel;
   *out = f;
   return RLX_OK;

@@ -117,7 +117,17 @@ static rlx_status check_given(const rlx_graph *g, int o, const program_output *o
 
 /* Memory for an output of known type: what was given or is where the caller of a subgraph wants it, the last run's if
  * nobody else has it, or new. */
-static rlx_status output_memory(const rlx_graph *g, int o, program_output *out, const rlx_operand *is) {
+static rlx_status new_output(const run_frame *f, const program_output *out, const rlx_operand *is, rlx_tensor **t) {
+  bool dense = is->dtype != RLX_STRING && is->dtype != RLX_UNDEFINED;
+  if (f->gpu && !out->call && dense && gpu_memory_is_unified(f->arena)) /* the device writes it, the host reads it */
+    return session_tensor(f->rs->session, is->dtype, is->rank, is->dims, t);
+  int64_t cell = sizeof(rlx_tensor *); /* of a subgraph's result: the bytes are all that matters */
+  return is->dtype == RLX_UNDEFINED ? tensor_alloc(RLX_UINT8, 1, &cell, t)
+                                    : tensor_alloc(is->dtype, is->rank, is->dims, t);
+}
+
+static rlx_status output_memory(const run_frame *f, int o, program_output *out, const rlx_operand *is) {
+  const rlx_graph *g = f->stage->program->graph;
   out->result = *is;
   out->result.data = out->data;
   if (out->call && out->call->place) RLX_TRY(out->call->place(out->call->user, o, is, &out->result.data));
@@ -128,9 +138,7 @@ static rlx_status output_memory(const rlx_graph *g, int o, program_output *out, 
                (is->rank == 0 || memcmp(t->dims, is->dims, (size_t)is->rank * sizeof *is->dims) == 0) &&
                is->dtype != RLX_STRING;
   if (!again) {
-    int64_t cell = sizeof(rlx_tensor *); /* of a subgraph's result: the bytes are all that matters */
-    rlx_status status = is->dtype == RLX_UNDEFINED ? tensor_alloc(RLX_UINT8, 1, &cell, &t)
-                                                   : tensor_alloc(is->dtype, is->rank, is->dims, &t);
+    rlx_status status = new_output(f, out, is, &t);
     if (status != RLX_OK) return status_prefix(status, "output '%s'", g->outputs.data[o].name);
     rlx_tensor_destroy(*out->tensor);
     *out->tensor = t;
@@ -140,14 +148,21 @@ static rlx_status output_memory(const rlx_graph *g, int o, program_output *out, 
   return RLX_OK;
 }
 
+/* Memory of a device that an output lies in. */
+static gpu_place output_place(const program_output *out) {
+  const rlx_tensor *t = out->given ? out->given : out->call || out->data ? NULL : *out->tensor;
+  return (gpu_place){t ? t->device : NULL, 0};
+}
+
 static rlx_status prepare_outputs(run_frame *f, program_output *outputs) {
   const stage *s = f->stage;
   for (int i = 0; i < s->made_count; i++) {
     int o = s->made[i].output;
     const fact *fa = &s->facts[program_slot(s->program, s->program->graph->outputs.data[o].value)];
     rlx_operand is = type_operand(&fa->type);
-    RLX_TRY(output_memory(s->program->graph, o, &outputs[o], &is));
+    RLX_TRY(output_memory(f, o, &outputs[o], &is));
     f->slots[s->made[i].slot].data = outputs[o].result.data;
+    f->places[s->made[i].slot] = output_place(&outputs[o]);
   }
   return RLX_OK;
 }
@@ -161,7 +176,8 @@ static rlx_status copy_texts(rlx_tensor *to, const rlx_operand *from) {
   return RLX_OK;
 }
 
-static rlx_status copy_output(const rlx_graph *g, int o, program_output *out, const rlx_operand *from) {
+static rlx_status copy_output(const run_frame *f, int o, program_output *out, const rlx_operand *from) {
+  const rlx_graph *g = f->stage->program->graph;
   bool inner = out->call != NULL;
   if (!inner && operand_is_cell(from)) {
     if (out->data)
@@ -171,7 +187,9 @@ static rlx_status copy_output(const rlx_graph *g, int o, program_output *out, co
     *out->tensor = value;
     return RLX_OK;
   }
-  RLX_TRY(output_memory(g, o, out, from));
+  RLX_TRY(output_memory(f, o, out, from));
+  gpu_place device = output_place(out);
+  if (device.memory && !out->result.data) return gpu_memory_write(device.memory, 0, from->data, from->bytes);
   if (!inner && from->dtype == RLX_STRING) return copy_texts(out->given ? out->given : *out->tensor, from);
   if (from->bytes && out->result.data != from->data) memcpy(out->result.data, from->data, (size_t)from->bytes);
   return RLX_OK;
@@ -186,7 +204,7 @@ static rlx_status copy_outputs(const run_frame *f, program_output *outputs) {
     const rlx_operand *from = read_slot(&r, s->copies[i].slot);
     if (!from || (!from->data && from->bytes))
       return RLX_FAIL(INTERNAL, "output '%s' has no bytes", g->outputs.data[o].name);
-    RLX_TRY(copy_output(g, o, &outputs[o], from));
+    RLX_TRY(copy_output(f, o, &outputs[o], from));
   }
   return RLX_OK;
 }
@@ -206,9 +224,11 @@ static rlx_status run_stages(run_state *rs, stage *s, const program_input *input
     if (status != RLX_OK) break;
     if (!first) {
       first = f;
-      for (size_t i = 0; i < own; i++) f->slots[p->graph->inputs.data[i]->id].data = inputs[i].operand.data;
-      for (size_t i = 0; i < p->captures.count; i++)
-        f->slots[p->graph->values.count + i].data = inputs[own + i].operand.data;
+      for (size_t i = 0; i < own + p->captures.count; i++) {
+        size_t slot = i < own ? p->graph->inputs.data[i]->id : p->graph->values.count + i - own;
+        f->slots[slot].data = inputs[i].operand.data;
+        f->places[slot] = (gpu_place){inputs[i].device, 0};
+      }
     }
     status = prepare_outputs(f, outputs);
     if (status == RLX_OK) status = steps_run(f);

@@ -85,6 +85,8 @@ static rlx_status read_threads(rlx_session *s) {
   return RLX_OK;
 }
 
+static rlx_status attach_stage(void *user, stage *st) { return gpu_stage_create(((rlx_session *)user)->gpu, st); }
+
 static rlx_status set_up(rlx_session *s, const rlx_session_options *given) {
   RLX_TRY(copy_options(s, given));
   RLX_TRY(debug_options_parse(s->options.debug, &s->debug));
@@ -93,7 +95,8 @@ static rlx_status set_up(rlx_session *s, const rlx_session_options *given) {
   const backend *b;
   int index;
   RLX_TRY(backend_find(s->options.device, &b, &index));
-  s->target = (target){b->name, b->kernels, b->gpu, s->options.registry, &s->options};
+  s->target = (target){b->name, b->kernels, b->gpu != NULL, s->options.registry, &s->options};
+  if (b->gpu) RLX_TRY(gpu_session_create(b, index, &s->debug, &s->gpu));
   RLX_TRY(cache_create(CACHE_BYTES, &s->cache));
   RLX_TRY(packed_set_create(&s->packed));
   s->state_count = s->options.max_concurrent_runs ? s->options.max_concurrent_runs : parallel_cores();
@@ -110,7 +113,10 @@ static rlx_status set_up(rlx_session *s, const rlx_session_options *given) {
                            .debug = s->debug,
                            .bind_ns = &s->bind_ns,
                            .prepare_ns = &s->prepare_ns,
-                           .binds = &s->binds};
+                           .binds = &s->binds,
+                           .gpu = s->gpu != NULL,
+                           .attach = s->gpu ? attach_stage : NULL,
+                           .attach_user = s};
   return RLX_OK;
 }
 
@@ -133,7 +139,8 @@ static rlx_status compile(rlx_session *s, const int32_t *ranks, build *out) {
     for (int d = 0; d < t->rank; d++) t->dims[d] = RLX_UNKNOWN;
   }
   RLX_TRY(passes_run(out->graph, &s->target, s->options.disable_passes, &s->debug));
-  return program_create(out->graph, &out->root);
+  RLX_TRY(program_create(out->graph, &out->root));
+  return s->gpu ? gpu_session_build(s->gpu, out->root) : RLX_OK;
 }
 
 static void log_selection(const rlx_session *s, const build *b) {
@@ -238,6 +245,7 @@ void session_free(rlx_session *s) {
   vector_finish(&s->builds);
   for (int i = 0; s->states && i < s->state_count; i++) run_state_finish(&s->states[i]);
   mem_free(s->states);
+  gpu_session_destroy(s->gpu);
   packed_set_destroy(s->packed);
   cache_destroy(s->cache);
   rlx_graph_destroy(s->source);
@@ -287,6 +295,15 @@ void rlx_session_get_stats(const rlx_session *s, rlx_session_stats *stats) {
       .packed_bytes = packed_set_bytes(s->packed),
       .run_bytes = __atomic_load_n(&s->run_bytes, __ATOMIC_RELAXED),
   };
+  if (s->gpu) {
+    gpu_stats gpu;
+    gpu_session_stats(s->gpu, &gpu);
+    now.trips = gpu.trips;
+    now.submits = gpu.submits;
+    now.staged = gpu.staged;
+    now.recorded = gpu.recorded;
+    now.replayed = gpu.replayed;
+  }
   uint32_t size = stats->struct_size < sizeof now ? stats->struct_size : (uint32_t)sizeof now;
   if (size < sizeof(uint32_t)) return;
   now.struct_size = stats->struct_size;

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "backend/executor.h"
 #include "base/cache.h"
 #include "ir/failure.h"
 #include "plan/program.h"
@@ -34,6 +35,7 @@ struct rlx_session {
   packed_set *packed;
   bind_context bind;
   int threads;
+  gpu_session *gpu; /* NULL: the CPU */
   run_state *states;
   int state_count;
   pthread_mutex_t pool_lock; /* waiting for a run state */
@@ -50,6 +52,12 @@ typedef struct run_buffer {
   int64_t bytes;
 } run_buffer;
 
+/* The same on a device, for stages with steps there. */
+typedef struct run_device_buffer {
+  gpu_memory *memory;
+  int64_t bytes, host_bytes;
+} run_device_buffer;
+
 /* One of the session's concurrent runs; claimed by one thread at a time. */
 struct run_state {
   rlx_session *session;
@@ -57,6 +65,7 @@ struct run_state {
   int busy; /* atomic */
   failure failure;
   VECTOR(run_buffer) buffers;
+  VECTOR(run_device_buffer) device_buffers;
   int level;
   VECTOR(rlx_tensor *) dynamic; /* results of data-dependent size and objects, until the run ends */
   VECTOR(run_buffer) calls;     /* scratch of calls of subgraphs, by depth */
@@ -91,8 +100,15 @@ rlx_status run_bind_ahead(rlx_session *s, const build *b);
 
 /* frame.c: the addresses of a stage in a run state. */
 rlx_status run_state_memory(run_state *rs, int level, int64_t bytes, void **base);
+rlx_status run_state_device_memory(run_state *rs, int level, int64_t bytes, int64_t host_bytes, gpu_memory **out);
 rlx_status session_charge(rlx_session *s, int64_t bytes); /* against memory_limit; negative gives back */
 void run_state_finish(run_state *rs);
+
+/* device.c: memory of the session's device, of `bytes` at least, counted against its limit. */
+rlx_status session_tensor(rlx_session *s, rlx_dtype dtype, int rank, const int64_t *dims, rlx_tensor **out);
+
+/* device_steps.c: the steps of a stage that has some on the device. */
+rlx_status device_steps_run(run_frame *f);
 
 /* pool.c */
 rlx_status run_state_claim(rlx_session *s, run_state **out);
@@ -122,6 +138,10 @@ struct run_frame {
   rlx_operand *operands;
   rlx_operand *slots; /* by slot: where external values are; that of the program's first stage */
   rlx_operand *own_slots;
+  gpu_frame *gpu; /* NULL: all steps are the host's */
+  gpu_memory *arena;
+  gpu_place *places; /* by slot: where external values are on the device; of the program's first stage, like slots */
+  gpu_place *own_places;
   int64_t (*dims)[RLX_MAX_RANK]; /* per dynamic slot of this stage */
   bool serial;                   /* a kernel that is not thread-safe is among the steps */
   run_exec exec;
@@ -140,6 +160,11 @@ rlx_status exec_keep(rlx_ctx *ctx, rlx_tensor *value);
 void *exec_take(rlx_ctx *ctx, int64_t bytes);
 void exec_give(rlx_ctx *ctx, void *data, int64_t bytes);
 rlx_status steps_run(run_frame *f);
+void frame_patch(run_frame *f);
+/* One step on the host, with everything debugging wants; a failure names node, op and kernel. */
+rlx_status step_run(run_frame *f, int t);
+/* DEBUG_CHECK: the op's eval on the same inputs must agree. */
+rlx_status step_check(run_frame *f, int t);
 
 struct rlx_cancel {
   int set; /* atomic */

@@ -194,4 +194,4 @@ static inline double vm_sigmoid_double(double x) {
   double e = exp(-fabs(x));
   return x < 0 ? e / (1 + e) : 1 / (1 + e);
 }
-static inline double vm_softplus_double(double x) { return (x > 0 ? x : 0 * x) + log1p(exp(-fabs(x))); }
+static inline double vm_softplus_double(double x) { return (x <= 0 ? 0 : x) + log1p(exp(-fabs(x))); }

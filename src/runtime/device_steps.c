@@ -1,0 +1,28 @@
+/* device_steps.c — a stage with steps on a device: what the executor of GPUs asks of a run. */
+#include "runtime/session.h"
+
+static void relocated(void *user) { frame_patch(user); }
+
+static rlx_status host_step(void *user, int t) { return step_run(user, t); }
+
+static bool cancelled(void *user) {
+  const run_state *rs = ((const run_frame *)user)->rs;
+  return rs->cancel && __atomic_load_n(rs->cancel, __ATOMIC_RELAXED);
+}
+
+rlx_status device_steps_run(run_frame *f) {
+  run_state *rs = f->rs;
+  int64_t before = rs->steps_done;
+  gpu_run run = {.arena = f->arena,
+                 .slots = f->slots,
+                 .places = f->places,
+                 .relocated = relocated,
+                 .host_step = host_step,
+                 .cancelled = cancelled,
+                 .user = f};
+  RLX_TRY(gpu_frame_run(f->gpu, &run));
+  rs->steps_done = before + f->stage->step_count;
+  if (rs->options && rs->options->progress)
+    rs->options->progress(rs->options->progress_user, rs->steps_done, f->stage->step_count);
+  return RLX_OK;
+}

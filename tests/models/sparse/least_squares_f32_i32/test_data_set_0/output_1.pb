@@ -1,0 +1,1 @@
+BdampedJฝAU>6ุพUผพ]bwฟqจร=cศBฝ

@@ -1,0 +1,1 @@
+BguessedJฝAU>6ุพUผพ]bwฟqจร=cศBฝ

@@ -1,0 +1,128 @@
+/* gpu_ops.c — the ops, their evals, and their native kernels. */
+#include "support/gpu_ops.h"
+
+#include <string.h>
+
+#include "backend/record/record.h"
+
+bool gpu_ops_fail;
+float gpu_ops_notes[64];
+int gpu_ops_note_count;
+
+/* ---- evals, which are the record device's kernels too ------------------------------------- */
+
+static rlx_status turn(rlx_ctx *ctx) {
+  const float *x = ctx->inputs[0].data;
+  float *y = ctx->outputs[0].data;
+  int64_t n = ctx->inputs[0].count;
+  for (int64_t i = 0; i < n; i++) y[i] = x[(i + 1) % n];
+  return RLX_OK;
+}
+
+static rlx_status mix(rlx_ctx *ctx) {
+  const float *a = ctx->inputs[0].data, *b = ctx->inputs[1].data;
+  float *y = ctx->outputs[0].data;
+  int64_t half = ctx->inputs[0].count / 2;
+  for (int64_t i = 0; i < half; i++) y[i] = b[half + i];
+  for (int64_t i = 0; i < half; i++) y[half + i] = a[i];
+  return RLX_OK;
+}
+
+static rlx_status host(rlx_ctx *ctx) {
+  const float *x = ctx->inputs[0].data;
+  float *y = ctx->outputs[0].data;
+  for (int64_t i = 0; i < ctx->inputs[0].count; i++) y[i] = 2 * x[i] + 1;
+  return RLX_OK;
+}
+
+static rlx_status both(rlx_ctx *ctx) {
+  const float *a = ctx->inputs[0].data, *b = ctx->inputs[1].data;
+  float *y = ctx->outputs[0].data;
+  for (int64_t i = 0; i < ctx->inputs[0].count; i++) y[i] = a[i] + 2 * b[i];
+  return RLX_OK;
+}
+
+static rlx_status note(rlx_ctx *ctx) {
+  const float *x = ctx->inputs[0].data;
+  if (gpu_ops_note_count < 64) gpu_ops_notes[gpu_ops_note_count++] = x[0];
+  memcpy(ctx->outputs[0].data, x, (size_t)ctx->inputs[0].bytes);
+  return RLX_OK;
+}
+
+static rlx_status stop(rlx_ctx *ctx) {
+  if (gpu_ops_fail) return rlx_fail(ctx, RLX_INVALID, "told to fail");
+  return host(ctx);
+}
+
+static rlx_status positive_infer(rlx_infer *ctx) {
+  int64_t unknown = RLX_UNKNOWN;
+  rlx_infer_set(ctx, 0, 1, &unknown);
+  return RLX_OK;
+}
+
+static rlx_status positive(rlx_ctx *ctx) {
+  const float *x = ctx->inputs[0].data;
+  int64_t n = 0;
+  for (int64_t i = 0; i < ctx->inputs[0].count; i++) n += x[i] > 0;
+  float *y = rlx_output_shape(ctx, 0, 1, &n);
+  if (!y) return RLX_KERNEL;
+  for (int64_t i = 0; i < ctx->inputs[0].count; i++)
+    if (x[i] > 0) *y++ = x[i];
+  return RLX_OK;
+}
+
+static rlx_status refuse_encode(const rlx_node *n) {
+  (void)n;
+  return gpu_ops_fail ? rlx_fail(NULL, RLX_INVALID, "told to fail") : RLX_OK;
+}
+
+/* ---- records ------------------------------------------------------------------------------ */
+
+#define ONE .inputs = (const rlx_port[]) {{"X", "T", RLX_SET(RLX_FLOAT), 0, 0}, {0}}
+#define TWO .inputs = (const rlx_port[]) {{"A", "T", RLX_SET(RLX_FLOAT), 0, 0}, {"B", "T", 0, 0, 0}, {0}}
+#define OP(op, ports, fn) .struct_size = sizeof(rlx_op), .name = "test." op, ports, .outputs = out, .eval = fn
+static const rlx_port out[] = {{"Y", "T", 0, 0, 0}, {0}};
+static const rlx_op ops[] = {
+    {OP("turn", ONE, turn), .traits = RLX_PURE},
+    {OP("mix", TWO, mix), .traits = RLX_PURE},
+    {OP("bad", ONE, turn)},
+    {OP("once", ONE, turn)},
+    {OP("host", ONE, host)},
+    {OP("both", TWO, both)},
+    {OP("note", ONE, note), .traits = RLX_SIDE_EFFECT},
+    {OP("stop", ONE, stop)},
+    {OP("positive", ONE, positive), .infer = positive_infer},
+};
+
+static const record_kernel record_kernels[] = {
+    {sizeof(record_kernel), {.op = "test.turn", .name = "test"}, turn, NULL},
+    {sizeof(record_kernel), {.op = "test.mix", .name = "test"}, mix, NULL},
+    {sizeof(record_kernel), {.op = "test.bad", .name = "test"}, turn, refuse_encode},
+    {sizeof(record_kernel), {.op = "test.once", .name = "test", .traits = RLX_NOT_REPLAYABLE}, turn, NULL},
+};
+
+int gpu_ops_register(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+    if (rlx_register_op(NULL, &ops[i], 0, NULL) != RLX_OK) return -1;
+  for (size_t i = 0; i < sizeof record_kernels / sizeof *record_kernels; i++)
+    if (record_register_kernel(NULL, &record_kernels[i], 0, NULL) != RLX_OK) return -1;
+  return 0;
+}
+
+/* ---- devices ------------------------------------------------------------------------------ */
+
+static bool present(const char *name) {
+  rlx_device_info info = {.struct_size = sizeof info};
+  for (int i = 0; i < rlx_device_count(); i++)
+    if (rlx_device_get(i, &info) == RLX_OK && info.present && strncmp(info.name, name, strlen(name)) == 0) return true;
+  return false;
+}
+
+const gpu_place_row *gpu_ops_device(int i) {
+  static const gpu_place_row rows[] = {
+      {"record", "stream"}, {"record", "stream,discrete"}, {"vulkan", "stream"}, {"vulkan", "stream,discrete"}};
+  for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+    if (present(rows[k].device) && i-- == 0) return &rows[k];
+  return NULL;
+}
