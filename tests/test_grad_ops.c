@@ -7,7 +7,6 @@
 #include <cmocka.h>
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "grad/check.h"
@@ -26,11 +25,16 @@ typedef struct totals {
   int ops, rows, bad;
 } totals;
 
+/* ONNX's and rlx's own; packages have their tests. */
+static bool own(const char *name) {
+  return strncmp(name, "onnx.", 5) == 0 || strncmp(name, "ai.onnx.", 8) == 0 || strncmp(name, "rlx.", 4) == 0;
+}
+
 static bool check_op(void *user, const op_entry *e) {
   totals *t = user;
   const rlx_op *op = &e->op;
   bool rule = op->vjp || op->jvp || op->derive || op->lower;
-  if (!can_have_derivatives(op) || !e->builtin) return true;
+  if (!can_have_derivatives(op) || !e->builtin || !own(op->name)) return true;
   if (!rule && op->no_derivative) return true;
   t->ops++;
   if (!rule) {
@@ -43,9 +47,6 @@ static bool check_op(void *user, const op_entry *e) {
     t->rows++;
     rlx_status status = grad_check_sample(e, op->samples[i], NULL, &r);
     if (status == RLX_OK && r.passed) {
-      if (getenv("VERBOSE"))
-        printf("ok %s %s: %s %d %d %g %g\n", op->name, op->samples[i], rlx_dtype_name(r.dtype), (int)r.gradients,
-               (int)r.tangents, r.worst_gradient, r.worst_tangent);
       continue;
     }
     t->bad++;

@@ -114,14 +114,15 @@ typedef struct rlx_attr_def {
   double min, max;
 } rlx_attr_def;
 
-enum {                        /* rlx_op.traits */
-       RLX_PURE = 1,          /* same inputs, same outputs; may be folded, shared, dropped if unused */
-       RLX_ELEMENTWISE = 2,   /* with broadcasting by ONNX's rule */
-       RLX_SIDE_EFFECT = 4,   /* never removed, order kept */
-       RLX_RANDOM = 8,        /* not folded, not shared */
-       RLX_SHAPE_ONLY = 16,   /* reads its inputs' dims, not their contents (Shape, Size) */
-       RLX_CONTROL_FLOW = 32, /* runs subgraphs through the executor (If, Loop, Scan): rlx's own */
-       RLX_STOP_GRADIENT = 64 /* derivatives end here without an error; no_derivative says why that is right */
+enum {                         /* rlx_op.traits */
+       RLX_PURE = 1,           /* same inputs, same outputs; may be folded, shared, dropped if unused */
+       RLX_ELEMENTWISE = 2,    /* with broadcasting by ONNX's rule */
+       RLX_SIDE_EFFECT = 4,    /* never removed, order kept */
+       RLX_RANDOM = 8,         /* not folded, not shared */
+       RLX_SHAPE_ONLY = 16,    /* reads its inputs' dims, not their contents (Shape, Size) */
+       RLX_CONTROL_FLOW = 32,  /* runs subgraphs through the executor (If, Loop, Scan): rlx's own */
+       RLX_STOP_GRADIENT = 64, /* derivatives end here without an error; no_derivative says why that is right */
+       RLX_LOWER_FIRST = 128   /* lower looks at the graph around the node: done before kernels are chosen */
 };
 
 typedef struct rlx_infer rlx_infer; /* context of shape inference */

@@ -254,6 +254,8 @@ RLX_API rlx_value *rlx_graph_input(rlx_graph *g, const char *name, const rlx_typ
 /* A constant; the graph keeps a reference to the tensor. */
 RLX_API rlx_value *rlx_graph_constant(rlx_graph *g, const char *name, rlx_tensor *tensor);
 RLX_API void rlx_graph_output(rlx_graph *g, rlx_value *value, const char *name);
+/* Takes all outputs back; their values stay. */
+RLX_API void rlx_graph_clear_outputs(rlx_graph *g);
 
 typedef enum rlx_attr_kind {
   RLX_ATTR_NONE = 0,

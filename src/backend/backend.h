@@ -6,9 +6,9 @@
 
 /* A kind of device. One constant a backend; listed in backend.c. */
 typedef struct backend {
-  const char *name;           /* "cpu" */
-  const char *const *kernels; /* backends whose kernels it runs, NULL-ended */
-  const struct gpu_api *gpu;  /* backend/gpu/gpu.h; NULL: the CPU */
+  const char *name;                                 /* "cpu" */
+  const char *const *kernels;                       /* backends whose kernels it runs, NULL-ended */
+  const struct gpu_api *gpu;                        /* backend/gpu/gpu.h; NULL: the CPU */
   int (*device_count)(void);                        /* 0: none here */
   void (*describe)(int i, char *text, size_t size); /* device i, or with i < 0 why there is none */
 } backend;

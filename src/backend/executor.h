@@ -13,8 +13,8 @@ void gpu_session_destroy(gpu_session *s);
 /* Compiles the portable kernels that nodes of p and its children may run. */
 rlx_status gpu_session_build(gpu_session *s, const program *p);
 
-/* Memory of the device, 256-byte aligned. `host` is where host steps see it: the memory itself on a unified device, else a
- * pinned mirror of its first host_bytes, which the executor keeps in step. */
+/* Memory of the device, 256-byte aligned. `host` is where host steps see it: the memory itself on a unified device,
+ * else a pinned mirror of its first host_bytes, which the executor keeps in step. */
 typedef struct gpu_memory gpu_memory;
 rlx_status gpu_memory_create(gpu_session *s, int64_t bytes, int64_t host_bytes, gpu_memory **out);
 gpu_memory *gpu_memory_retain(gpu_memory *m);
@@ -45,9 +45,10 @@ typedef struct gpu_place {
 } gpu_place;
 
 typedef struct gpu_run {
-  gpu_memory *arena;  /* run memory of the stage */
-  rlx_operand *slots; /* by slot: data is the host's address, which the executor replaces by where host steps shall work */
-  gpu_place *places;  /* by slot */
+  gpu_memory *arena; /* run memory of the stage */
+  rlx_operand
+      *slots; /* by slot: data is the host's address, which the executor replaces by where host steps shall work */
+  gpu_place *places; /* by slot */
   /* Called once the addresses in `slots` are right, before the first step. */
   void (*relocated)(void *user);
   /* Runs step t on the host. */

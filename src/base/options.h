@@ -6,18 +6,18 @@
 
 /* Switches of RLX_DEBUG, one bit each; the table with their texts is in options.c. */
 enum {
-  DEBUG_PRINT = 1 << 0,    /* print the graph after every pass (print=<pass>: after that one) */
-  DEBUG_VALIDATE = 1 << 1, /* validate the graph after every pass; GPU: the validation layers */
-  DEBUG_DISPATCH = 1 << 2, /* a line per step run */
-  DEBUG_PLAN = 1 << 3,     /* the memory plan of each bound stage */
-  DEBUG_TIME = 1 << 4,     /* time of passes, builds, binds */
-  DEBUG_CHECK = 1 << 5,    /* compare every node's outputs with its eval; name the first that differs */
-  DEBUG_SELECT = 1 << 6,   /* candidates and reasons of every node */
-  DEBUG_SYNC = 1 << 7,     /* GPU: submit and wait after every step */
-  DEBUG_POISON = 1 << 8,   /* fill memory with NaN patterns before and after its life */
-  DEBUG_STREAM = 1 << 10,  /* GPU: what is recorded, submitted, waited for and copied, in order */
+  DEBUG_PRINT = 1 << 0,     /* print the graph after every pass (print=<pass>: after that one) */
+  DEBUG_VALIDATE = 1 << 1,  /* validate the graph after every pass; GPU: the validation layers */
+  DEBUG_DISPATCH = 1 << 2,  /* a line per step run */
+  DEBUG_PLAN = 1 << 3,      /* the memory plan of each bound stage */
+  DEBUG_TIME = 1 << 4,      /* time of passes, builds, binds */
+  DEBUG_CHECK = 1 << 5,     /* compare every node's outputs with its eval; name the first that differs */
+  DEBUG_SELECT = 1 << 6,    /* candidates and reasons of every node */
+  DEBUG_SYNC = 1 << 7,      /* GPU: submit and wait after every step */
+  DEBUG_POISON = 1 << 8,    /* fill memory with NaN patterns before and after its life */
+  DEBUG_STREAM = 1 << 10,   /* GPU: what is recorded, submitted, waited for and copied, in order */
   DEBUG_DISCRETE = 1 << 11, /* GPU: treat device memory as hidden from the host */
-  DEBUG_CUSTOM = 1 << 9    /* RLX_DBG_CUSTOM=1: a line per custom op run */
+  DEBUG_CUSTOM = 1 << 9     /* RLX_DBG_CUSTOM=1: a line per custom op run */
 };
 
 /* Parsed settings. Owned by a session; made once when it is created. */

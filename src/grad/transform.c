@@ -143,6 +143,7 @@ rlx_status transform_end(transform *t, rlx_status status, rlx_value *const *keep
 /* ---- rewriting ---------------------------------------------------------------------------- */
 
 transform_rewrite *transform_rewriting(const rlx_node *n) {
+  if (n->op->op.traits & RLX_LOWER_FIRST) return NULL;
   return n->op->op.derive ? n->op->op.derive : n->op->op.lower;
 }
 

@@ -57,20 +57,26 @@ static void take_over(rlx_node *maker, int index, rlx_value *v) {
 
 rlx_status node_retire(rlx_node *n, rlx_value *const *outputs) {
   rlx_graph *g = n->graph;
+  rlx_value **own = arena_copy(&g->memory, n->outputs, (size_t)n->output_count * sizeof *own);
+  if (!own) return status_no_memory(1);
   for (int i = 0; i < n->output_count; i++) {
-    rlx_value *old = n->outputs[i], *now = outputs[i];
+    rlx_value *now = outputs[i];
     n->outputs[i] = graph_value(g, "");
     if (!n->outputs[i]) return status_no_memory(sizeof *now);
     n->outputs[i]->producer = n;
     n->outputs[i]->index = i;
     if (!now) continue;
     bool made = now->producer && now->graph == g && !now->is_output;
-    for (int k = 0; k < i && made; k++) made = outputs[k] != now; /* it has a name already */
+    for (int k = 0; k < i && made; k++) {
+      if (outputs[k] != now) continue;
+      now = own[k]; /* that is what it has become */
+      made = false;
+    }
     if (!made) {
       now = rlx_graph_op(g, "onnx.Identity", NULL, 0, &now, 1);
       if (!now) return rlx_graph_status(g);
     }
-    take_over(now->producer, now->index, old);
+    take_over(now->producer, now->index, own[i]);
   }
   return RLX_OK;
 }

@@ -27,7 +27,7 @@ struct rlx_tensor {
   void (*release)(void *user); /* of data, or NULL: mem_free when owned */
   void *user;
   bool owned;
-  mapped_file *file; /* data lies in this mapping (a weight used in place), or NULL */
+  mapped_file *file;         /* data lies in this mapping (a weight used in place), or NULL */
   struct gpu_memory *device; /* backend/executor.h: it lies in memory of a device, or NULL; data NULL if hidden there */
   arena strings;
 };

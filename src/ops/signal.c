@@ -9,7 +9,6 @@
 #include "ir/dtype.h"
 #include "ir/module.h"
 #include "ir/shape.h"
-#include "ops/_derivative.h"
 #include "ops/_number.h"
 
 static const double pi = 3.14159265358979323846;
@@ -203,65 +202,6 @@ rlx_status dft_eval(rlx_ctx *ctx) {
   return eval_dft_at(ctx, axis ? scalar(axis) : -2);
 }
 
-static int64_t constant_int(const rlx_tensor *t) { return dtype_load_int(rlx_tensor_dtype(t), rlx_tensor_data(t), 0); }
-
-/* How often each of `bins` counts in a transform of length n; `after` axes from the bins' on. */
-static rlx_status half_weights(rlx_graph *g, rlx_dtype dtype, int64_t bins, int64_t n, int after, rlx_value **out) {
-  int64_t dims[RLX_MAX_RANK];
-  rlx_tensor *t;
-  for (int d = 0; d < after; d++) dims[d] = d ? 1 : bins;
-  if (rlx_tensor_create(dtype, after, dims, &t) != RLX_OK)
-    return rlx_graph_fail(g, RLX_OUT_OF_MEMORY, "no memory for a constant");
-  for (int64_t k = 0; k < bins; k++) dtype_store(dtype, rlx_tensor_data(t), k, k == 0 || 2 * k == n ? 1 : 2);
-  *out = rlx_graph_constant(g, NULL, t);
-  rlx_tensor_destroy(t);
-  return rlx_graph_status(g);
-}
-
-/* The transposed transform: of dY, filled up to the length, the other way round; then as many elements as X has. With
- * half a spectrum as input, every bin but the first and the middle one stands for two. */
-static rlx_status dft_vjp_at(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_value **dx, int64_t axis) {
-  const signal_params *p = rlx_node_params(n);
-  const rlx_type *x = rlx_node_input_type(n, 0);
-  const rlx_tensor *length = rlx_node_constant(n, 1);
-  dft_shape s = {0};
-  if (!dy[0]) return RLX_OK;
-  if (rlx_node_input(n, 1) && !length) return rlx_graph_fail(g, RLX_UNSUPPORTED, "dft_length is not constant");
-  if (x->rank < 2) return rlx_graph_fail(g, RLX_UNSUPPORTED, "the dims must be known");
-  const char *bad = dft_resolve(p, x, axis, length ? constant_int(length) : -1, &s);
-  if (bad) return rlx_graph_fail(g, RLX_INVALID, "%s", bad);
-  if (s.given < 1 || s.length < 1 || x->dims[x->rank - 1] < 0)
-    return rlx_graph_fail(g, RLX_UNSUPPORTED, "the dims must be known");
-  bool half_in = p->onesided && p->inverse;
-  long long full = s.length, made = half_in ? full / 2 + 1 : full,
-            fill = p->onesided && !p->inverse ? full - s.produced : 0;
-  const char *dtype = rlx_dtype_name(x->dtype);
-  rlx_value *weights = NULL;
-  if (half_in) RLX_TRY(half_weights(g, x->dtype, made, full, x->rank - s.axis, &weights));
-  return derivative_text(
-      g, (rlx_value *[]){dy[0], weights}, dx,
-      "dft (dy, halves) => (dx) <int64[1] axis1 = {%d}, int64 axis = {%d}, int64[1] last = {-1}, int64[1] zero = {0},"
-      " int64[1] one = {1}, int64[2] fill = {0, %lld}, int64 length = {%lld}, int64[1] given = {%lld},"
-      " int64[2] more = {0, %lld}, %s scale = {%.17g}> {"
-      " a = %s t = DFT <inverse = %d, onesided = %d> (a, length, axis) u = Mul (t, scale) %s %s dx = %s }",
-      s.axis, s.axis, fill, full, (long long)s.given, (long long)s.given > made ? (long long)s.given - made : 0, dtype,
-      p->inverse ? 1 / (double)full : (double)full, fill ? "Pad (dy, fill, , axis1)" : "Identity (dy)", !p->inverse,
-      half_in, half_in ? "h = Mul (u, halves)" : "h = Identity (u)",
-      (long long)s.given < made   ? "c = Slice (h, zero, given, axis1)"
-      : (long long)s.given > made ? "c = Pad (h, more, , axis1)"
-                                  : "c = Identity (h)",
-      x->dims[x->rank - 1] == 1 ? "Slice (c, zero, one, last)" : "Identity (c)");
-}
-static rlx_status vjp_dft17(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_value **dx) {
-  const signal_params *p = rlx_node_params(n);
-  return dft_vjp_at(g, n, dy, dx, p->axis);
-}
-static rlx_status vjp_dft(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_value **dx) {
-  const rlx_tensor *axis = rlx_node_constant(n, 2);
-  if (rlx_node_input(n, 2) && !axis) return rlx_graph_fail(g, RLX_UNSUPPORTED, "the axis is not constant");
-  return dft_vjp_at(g, n, dy, dx, axis ? constant_int(axis) : -2);
-}
-
 /* ---- STFT ------------------------------------------------------------------------------------------------------- */
 
 const char *stft_resolve(const signal_params *p, int64_t signal, int64_t length, int64_t step, stft_shape *s) {
@@ -334,33 +274,6 @@ rlx_status stft_eval(rlx_ctx *ctx) {
   if (bad) return rlx_fail(ctx, RLX_INVALID, "%s", bad);
   if (ctx->outputs[0].count == 0) return RLX_OK;
   DISPATCH_FLOATS(x->dtype, stft_body, ctx, &s)
-}
-
-/* Frames are gathered, weighted by the window, and transformed. */
-static rlx_status derive_stft(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
-  rlx_value *in[2] = {rlx_node_input(n, STFT_SIGNAL), rlx_node_input(n, STFT_WINDOW)};
-  const rlx_type *x = rlx_value_type(in[0]), *y = rlx_node_output_type(n, 0);
-  const rlx_tensor *step = rlx_node_constant(n, STFT_STEP), *length = rlx_node_constant(n, STFT_LENGTH);
-  int64_t taps = in[1] && rlx_value_type(in[1])->rank == 1 ? rlx_value_type(in[1])->dims[0] : -1;
-  int64_t size = length ? constant_int(length) : in[1] ? taps : x->rank > 1 ? x->dims[1] : -1;
-  bool known = step && (length || !rlx_node_input(n, STFT_LENGTH)) && size > 0 && y->rank == 4 && y->dims[1] >= 0 &&
-               (!in[1] || taps >= 0);
-  if (!known) return rlx_graph_fail(g, RLX_UNSUPPORTED, "frames and their length must be known");
-  long long hop = constant_int(step), bins = y->dims[2];
-  const char *fit = !in[1]        ? "f = Identity (s)"
-                    : taps < size ? "wp = Pad (window, more) w = Reshape (wp, row) f = Mul (s, w)"
-                                  : "wp = Slice (window, zero1, size1) w = Reshape (wp, row) f = Mul (s, w)";
-  return derivative_text(
-      g, in, outputs,
-      "stft (x, window) => (y) <int64[3] signal = {0, 0, -1}, int64 zero = {0}, int64 one = {1}, int64 two = {2},"
-      " int64 frames = {%lld}, int64 size = {%lld}, int64 hop = {%lld}, int64[1] axis1 = {1}, int64[1] zero1 = {0},"
-      " int64[1] size1 = {%lld}, int64[2] more = {0, %lld}, int64[4] row = {1, 1, -1, 1}, int64[1] bins = {%lld},"
-      " int64[1] bin_axis = {2}> {"
-      " x3 = %s fs = Range (zero, frames, one) starts = Mul (fs, hop) at0 = Unsqueeze (starts, axis1)"
-      " ks = Range (zero, size, one) at = Add (at0, ks) s = Gather <axis = 1> (x3, at) %s"
-      " t = DFT (f, , two) y = Slice (t, zero1, bins, bin_axis) }",
-      (long long)y->dims[1], (long long)size, hop, (long long)size, (long long)(taps < size ? size - taps : 0), bins,
-      x->rank == 2 ? "Unsqueeze (x, bin_axis)" : "Identity (x)", fit);
 }
 
 /* ---- MelWeightMatrix -------------------------------------------------------------------------------------------- */
@@ -465,12 +378,11 @@ static const rlx_attr_def stft_attrs[] = {INT("onesided", onesided, 1), {0}};
 static const rlx_attr_def mel_attrs[] = {DATATYPE, {0}};
 static const rlx_attr_def window_attrs[] = {DATATYPE, INT("periodic", periodic, 1), {0}};
 
-#define RECORD(op_name, since, text, input_ports, output_ports, attr_rows, infer_fn, eval_fn, derivative, ...)                     \
+#define RECORD(op_name, since, text, input_ports, output_ports, attr_rows, infer_fn, eval_fn, ...)                     \
   {                                                                                                                    \
     .struct_size = sizeof(rlx_op), .name = op_name, .version = since, .doc = text,                                     \
     .samples = (const char *const[]){__VA_ARGS__, NULL}, .inputs = input_ports, .outputs = output_ports,               \
-    .attrs = attr_rows, .params_size = sizeof(signal_params), .traits = RLX_PURE, .infer = infer_fn, .eval = eval_fn,  \
-    derivative                                                                                                         \
+    .attrs = attr_rows, .params_size = sizeof(signal_params), .traits = RLX_PURE, .infer = infer_fn, .eval = eval_fn   \
   }
 static const rlx_port dft_inputs[] = {{"input", "T1", RLX_SET_FLOATS, 0, 0},
                                       {"dft_length", "T2", RLX_SET_INDEX, RLX_OPTIONAL | RLX_HOST, 0},
@@ -498,20 +410,9 @@ static const rlx_port number_outputs[] = {{"output", "T3", RLX_SET_NUMBERS, 0, 0
     .attrs = attr_rows, .params_size = sizeof(signal_params), .traits = RLX_PURE, .infer = infer_fn, .vjp = vjp_fn,    \
     .jvp = jvp_fn, .eval = eval_fn                                                                                     \
   }
+/* What goes in ends up as whole bins. */
+#define EVAL_MEL eval_mel, .no_derivative = "bands begin and end at whole bins"
 static const rlx_op dft =
-<<<<<<< HEAD
-    RECORD("onnx.DFT", 20, "Discrete Fourier transform along one axis.", dft_inputs, float_outputs, dft_attrs,
-           infer_dft, eval_dft, .vjp = vjp_dft, "float[1,8,1]", "float[2,6,2] {inverse = 1}");
-static const rlx_op dft17 =
-    RECORD("onnx.DFT", 17, "Discrete Fourier transform along the axis of an attribute.", dft17_inputs, float_outputs,
-           dft17_attrs, infer_dft17, eval_dft17, .vjp = vjp_dft17, "float[1,8,1] {onesided = 1}");
-static const rlx_op stft =
-    RECORD("onnx.STFT", 17, "Fourier transforms of the windowed frames of a signal.", stft_inputs, float_outputs,
-           stft_attrs, infer_stft, eval_stft, .derive = derive_stft, NULL);
-static const rlx_op mel =
-    RECORD("onnx.MelWeightMatrix", 17, "Triangular filters that turn a spectrum into mel bands.", mel_inputs,
-           number_outputs, mel_attrs, infer_mel, eval_mel, .no_derivative = "bands begin and end at whole bins", NULL);
-=======
     TRANSFORM("onnx.DFT", 20, "Discrete Fourier transform along one axis.", dft_inputs, dft_attrs, infer_dft, dft_eval,
               dft_vjp, dft_jvp, "float[1,8,1]", "float[2,6,2] {inverse = 1}", "float[3,34,2]",
               "double[2,5,1] {onesided = 1}", "float[2,5,2] {inverse = 1, onesided = 1}");
@@ -521,14 +422,13 @@ static const rlx_op dft17 =
 static const rlx_op stft = TRANSFORM("onnx.STFT", 17, "Fourier transforms of the windowed frames of a signal.",
                                      stft_inputs, stft_attrs, infer_stft, stft_eval, stft_vjp, stft_jvp, NULL);
 static const rlx_op mel = RECORD("onnx.MelWeightMatrix", 17, "Triangular filters that turn a spectrum into mel bands.",
-                                 mel_inputs, number_outputs, mel_attrs, infer_mel, eval_mel, NULL);
->>>>>>> main
+                                 mel_inputs, number_outputs, mel_attrs, infer_mel, EVAL_MEL, NULL);
 static const rlx_op hann = RECORD("onnx.HannWindow", 17, "Hann window.", window_inputs, number_outputs, window_attrs,
-                                  infer_window, eval_hann, .vjp = NULL, NULL);
+                                  infer_window, eval_hann, NULL);
 static const rlx_op hamming = RECORD("onnx.HammingWindow", 17, "Hamming window.", window_inputs, number_outputs,
-                                     window_attrs, infer_window, eval_hamming, .vjp = NULL, NULL);
+                                     window_attrs, infer_window, eval_hamming, NULL);
 static const rlx_op blackman = RECORD("onnx.BlackmanWindow", 17, "Blackman window.", window_inputs, number_outputs,
-                                      window_attrs, infer_window, eval_blackman, .vjp = NULL, NULL);
+                                      window_attrs, infer_window, eval_blackman, NULL);
 
 static const rlx_op *const ops[] = {&dft, &dft17, &stft, &mel, &hann, &hamming, &blackman, NULL};
 const rlx_module ops_signal = {.ops = ops};

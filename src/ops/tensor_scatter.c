@@ -103,7 +103,7 @@ static rlx_status tensor_scatter_vjp(rlx_graph *g, const rlx_node *n, rlx_value 
       " batch = Shape <end = 1> (update) %s u = Unsqueeze (start, second) v = Add (u, row) w = Mod (v, room) %s"
       " i = Expand (x, us) db = GatherElements <axis = %d> (dy, i) }",
       others, derivative_list(list, others, axes, sizeof axes), axis, axis, (int)p->mode.size, p->mode.data,
-      in[3] ? "start = Cast <to = 7> (at)" : "start = ConstantOfShape (batch)",
+      in[3] ? "start = Cast <to = 7> (at)" : "start = ConstantOfShape <value = int64[1] {0}> (batch)",
       others ? "x = Unsqueeze (w, axes)" : "x = Identity (w)", axis);
 }
 

@@ -68,7 +68,8 @@ static rlx_tier tier_of(const kernel_entry *k) {
   }
 }
 
-/* RLX_TIER_… is in the order of a GPU, where a lower that does not end in native nodes comes after cpu, as on the CPU. */
+/* RLX_TIER_… is in the order of a GPU, where a lower that does not end in native nodes comes after cpu, as on the CPU.
+ */
 static int tier_rank(const option *o) {
   if (o->c.tier == RLX_TIER_LOWER && !o->native_only) return RLX_TIER_CPU * 2 + 1;
   return (int)o->c.tier * 2;
@@ -186,8 +187,7 @@ static bool ends_native(const rlx_node *n) {
 static rlx_status check_native(const selector *s, const rlx_graph *g, size_t first) {
   for (size_t i = first; i < g->nodes.count && s->native_only; i++)
     if (!ends_native(g->nodes.data[i]))
-      return RLX_FAIL(UNSUPPORTED, "lowers to %s, which has no native kernel for this node",
-                      g->nodes.data[i]->op_name);
+      return RLX_FAIL(UNSUPPORTED, "lowers to %s, which has no native kernel for this node", g->nodes.data[i]->op_name);
   return RLX_OK;
 }
 

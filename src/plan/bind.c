@@ -516,8 +516,8 @@ static void log_plan(const stage *s) {
       if (p->kind == PLACE_EXTERNAL) text_printf(&line, " slot %u", p->slot);
       if (p->kind == PLACE_NONE) text_add(&line, " none");
     }
-    log_line(RLX_LOG_DEBUG, "plan: %d %s%s '%s'%s%s", t, st->device ? "device " : "", st->from->node->op_name, st->from->node->name,
-             line.data ? line.data : "", st->workspace_bytes ? " and workspace" : "");
+    log_line(RLX_LOG_DEBUG, "plan: %d %s%s '%s'%s%s", t, st->device ? "device " : "", st->from->node->op_name,
+             st->from->node->name, line.data ? line.data : "", st->workspace_bytes ? " and workspace" : "");
     text_finish(&line);
   }
 }

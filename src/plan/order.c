@@ -11,9 +11,9 @@ typedef struct edge {
   int from, to; /* steps: `to` comes after `from` */
 } edge;
 
-/* Phases are numbered from 0, even ones on the host. A step is in the first phase of its kind that no step it depends on
- * comes after. Within a phase the order stays; on the device, steps that the next host phase waits for come first, so that
- * the others run beside it. */
+/* Phases are numbered from 0, even ones on the host. A step is in the first phase of its kind that no step it depends
+ * on comes after. Within a phase the order stays; on the device, steps that the next host phase waits for come first,
+ * so that the others run beside it. */
 typedef struct orderer {
   binder *b;
   int *phase;       /* per step */
@@ -77,9 +77,7 @@ static bool find_phases(orderer *o) {
 }
 
 /* Twice the phase, and one more for device steps that run beside the host phase after them. */
-static int rank_of(const orderer *o, int t) {
-  return 2 * o->phase[t] + (o->b->steps.data[t].device && !o->early[t]);
-}
+static int rank_of(const orderer *o, int t) { return 2 * o->phase[t] + (o->b->steps.data[t].device && !o->early[t]); }
 
 /* Steps by rank, stably. Memory that a step beside a host phase frees is not used again before that phase is over. */
 static rlx_status arrange(orderer *o) {

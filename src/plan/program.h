@@ -175,8 +175,8 @@ typedef struct bind_context {
   int threads;
   int run_states;
   debug_options debug;
-  int64_t *bind_ns, *prepare_ns, *binds; /* atomic counters */
-  bool gpu;                              /* steps may run on a device beside the host */
+  int64_t *bind_ns, *prepare_ns, *binds;      /* atomic counters */
+  bool gpu;                                   /* steps may run on a device beside the host */
   rlx_status (*attach)(void *user, stage *s); /* called with each stage made; NULL: on the CPU */
   void *attach_user;
 } bind_context;

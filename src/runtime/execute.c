@@ -157,7 +157,8 @@ rlx_status steps_run(run_frame *f) {
     RLX_TRY(device_steps_run(f));
   } else {
     frame_patch(f);
-    bool slow = f->serial || rs->session->debug.switches || rs->session->trace || (rs->options && rs->options->progress);
+    bool slow =
+        f->serial || rs->session->debug.switches || rs->session->trace || (rs->options && rs->options->progress);
     RLX_TRY(slow ? run_slowly(f) : run_fast(f));
   }
   for (int t = 0; t < s->step_count && s->dynamic_count; t++)

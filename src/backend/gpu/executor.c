@@ -193,7 +193,8 @@ static rlx_status record_step(gpu_frame *f, gpu_list *list, int t) {
   } else {
     gpu_operands operands;
     gpu_frame_operands(f, t, &operands);
-    gpu_raw raw = {st->chosen->kernel->record, &operands, (f->session->debug.switches & (DEBUG_VALIDATE | DEBUG_CHECK | DEBUG_SYNC)) != 0};
+    gpu_raw raw = {st->chosen->kernel->record, &operands,
+                   (f->session->debug.switches & (DEBUG_VALIDATE | DEBUG_CHECK | DEBUG_SYNC)) != 0};
     status_clear();
     status = api->encode(list, &raw);
     if (status != RLX_OK && !*rlx_error_message())
@@ -236,7 +237,6 @@ static rlx_status record(gpu_frame *f, int k) {
 }
 
 /* ---- what is bound on the host ------------------------------------------------------------ */
-
 
 static gpu_ref whole(const gpu_frame *f, int i) {
   return (gpu_ref){.where = i + 1, .bytes = f->stage->locations[i].bytes};

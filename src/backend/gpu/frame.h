@@ -23,16 +23,16 @@ typedef struct gpu_table {
 struct gpu_frame {
   const gpu_stage *stage;
   gpu_session *session;
-  gpu_list **lists;     /* per segment */
-  bool *recorded;       /* per segment: its list is good for the addresses as they are */
-  uint64_t *tickets;    /* per segment, of this run */
-  gpu_place arena;      /* where the addresses are for */
-  gpu_place *places;    /* per location, likewise */
-  gpu_memory **homes;   /* per location: memory for what is bound on the host; made when needed */
-  void **bound;         /* per location: what was bound, while the slot shows the home */
-  bool *moved;          /* per location and, last, the arena: another place than in the run before */
-  gpu_span *spans;      /* per operand of the stage */
-  rlx_operand *operands; /* per operand: as described, with the host's address where it is known to hold the value */
+  gpu_list **lists;         /* per segment */
+  bool *recorded;           /* per segment: its list is good for the addresses as they are */
+  uint64_t *tickets;        /* per segment, of this run */
+  gpu_place arena;          /* where the addresses are for */
+  gpu_place *places;        /* per location, likewise */
+  gpu_memory **homes;       /* per location: memory for what is bound on the host; made when needed */
+  void **bound;             /* per location: what was bound, while the slot shows the home */
+  bool *moved;              /* per location and, last, the arena: another place than in the run before */
+  gpu_span *spans;          /* per operand of the stage */
+  rlx_operand *operands;    /* per operand: as described, with the host's address where it is known to hold the value */
   gpu_list *before, *after; /* transfers of what is bound on the host; on a discrete device only */
   uint64_t last;            /* newest ticket */
   VECTOR(gpu_table *) tables;

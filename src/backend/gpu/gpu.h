@@ -39,16 +39,17 @@ typedef struct gpu_list gpu_list;
 
 /* One launch of a portable kernel. */
 typedef struct gpu_launch {
-  void *kernel;                    /* from kernel_create */
-  uint64_t block;                  /* device address of its argument block */
-  const gpu_buffer *block_buffer;  /* the same as buffer and offset */
+  void *kernel;                   /* from kernel_create */
+  uint64_t block;                 /* device address of its argument block */
+  const gpu_buffer *block_buffer; /* the same as buffer and offset */
   int64_t block_offset;
   uint32_t groups[3];
   const struct gpu_operands *operands; /* of the step, for a backend that interprets it */
   int index;                           /* which launch of the step */
 } gpu_launch;
 
-/* The operands of a step: spans in the order inputs, outputs, with the operands as the host describes them (data NULL). */
+/* The operands of a step: spans in the order inputs, outputs, with the operands as the host describes them (data NULL).
+ */
 typedef struct gpu_operands {
   const rlx_node *node;
   const char *kernel;           /* its name */
@@ -73,8 +74,8 @@ typedef struct gpu_source {
 } gpu_source;
 
 typedef struct gpu_open_options {
-  uint32_t debug;           /* DEBUG_… switches */
-  bool discrete;            /* hide device memory from the host even where it is visible */
+  uint32_t debug; /* DEBUG_… switches */
+  bool discrete;  /* hide device memory from the host even where it is visible */
 } gpu_open_options;
 
 typedef struct gpu_api {

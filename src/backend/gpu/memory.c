@@ -5,7 +5,9 @@
 
 enum { BLOCK_BYTES = 32 << 20, CUT_BYTES = 4 << 20 }; /* pieces up to CUT_BYTES are cut from blocks */
 
-static int64_t rounded(int64_t bytes) { return bytes < PLAN_ALIGN ? PLAN_ALIGN : (bytes + PLAN_ALIGN - 1) & -PLAN_ALIGN; }
+static int64_t rounded(int64_t bytes) {
+  return bytes < PLAN_ALIGN ? PLAN_ALIGN : (bytes + PLAN_ALIGN - 1) & -PLAN_ALIGN;
+}
 
 static bool fits(const planner *p, int64_t bytes) {
   for (size_t i = 0; i < p->holes.count; i++)

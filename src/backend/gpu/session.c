@@ -24,7 +24,8 @@ static rlx_status make_constant(gpu_session *s, const void *data, int64_t bytes,
   c->key.bytes = bytes;
   rlx_status status = gpu_memory_make(s->shared, bytes, 0, &c->memory);
   if (status == RLX_OK) status = gpu_memory_write(c->memory, 0, data, bytes);
-  if (status == RLX_OK && !map_put_bytes(&s->constants, &c->key, sizeof c->key, c)) status = status_no_memory(sizeof *c);
+  if (status == RLX_OK && !map_put_bytes(&s->constants, &c->key, sizeof c->key, c))
+    status = status_no_memory(sizeof *c);
   if (status == RLX_OK) {
     *out = c;
     return RLX_OK;
@@ -163,11 +164,10 @@ bool gpu_memory_of(const gpu_memory *m, const gpu_session *s) { return m && m->s
 double gpu_session_trip_us(const gpu_session *s) { return s->shared->trip_us; }
 
 void gpu_session_stats(gpu_session *s, gpu_stats *out) {
-  *out = (gpu_stats){__atomic_load_n(&s->stats.trips, __ATOMIC_RELAXED),
-                     __atomic_load_n(&s->stats.submits, __ATOMIC_RELAXED),
-                     __atomic_load_n(&s->stats.staged, __ATOMIC_RELAXED),
-                     __atomic_load_n(&s->stats.recorded, __ATOMIC_RELAXED),
-                     __atomic_load_n(&s->stats.replayed, __ATOMIC_RELAXED)};
+  *out = (gpu_stats){
+      __atomic_load_n(&s->stats.trips, __ATOMIC_RELAXED), __atomic_load_n(&s->stats.submits, __ATOMIC_RELAXED),
+      __atomic_load_n(&s->stats.staged, __ATOMIC_RELAXED), __atomic_load_n(&s->stats.recorded, __ATOMIC_RELAXED),
+      __atomic_load_n(&s->stats.replayed, __ATOMIC_RELAXED)};
 }
 
 /* ---- stages ------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
-/* steps.c — plans one run of a stage: what is submitted together, where the host waits, barriers, transfers. Follows from
- * the order of steps and the ranges they read and write; nothing here is a matter of luck, and all of it is before the
- * first run. */
+/* steps.c — plans one run of a stage: what is submitted together, where the host waits, barriers, transfers. Follows
+ * from the order of steps and the ranges they read and write; nothing here is a matter of luck, and all of it is before
+ * the first run. */
 #include "backend/gpu/steps.h"
 
 typedef VECTOR(gpu_ref) ref_list;
@@ -9,9 +9,9 @@ typedef struct planning {
   gpu_stage *g;
   const stage *s;
   bool unified, sync;
-  int *segment; /* per device step: the one it is in */
+  int *segment;   /* per device step: the one it is in */
   int first_open; /* first step of the segment being filled, or -1 */
-  int waited;   /* segments up to this one are done: -1 none */
+  int waited;     /* segments up to this one are done: -1 none */
   ref_list stale; /* discrete: ranges the host has written and the device has not got */
 } planning;
 
@@ -55,7 +55,8 @@ static bool add_action(planning *p, gpu_action_kind kind, int at, int end) {
   return vector_push(&p->g->actions, (gpu_action){kind, at, end});
 }
 
-/* Closes a segment over the device steps [first, last]; the steps between the two that are the host's are no part of it. */
+/* Closes a segment over the device steps [first, last]; the steps between the two that are the host's are no part of
+ * it. */
 static bool close_segment(planning *p, int first, int last) {
   gpu_segment seg = {.first_step = first, .last_step = last};
   for (int t = first; t <= last; t++) {
@@ -270,7 +271,7 @@ static void find_ends(planning *p) {
   }
   for (int i = 0; i < p->s->copy_count + p->s->awaited_count + p->s->export_count; i++) {
     int k = i - p->s->copy_count;
-    uint32_t slot = k < 0                       ? p->s->copies[i].slot
+    uint32_t slot = k < 0                     ? p->s->copies[i].slot
                     : k < p->s->awaited_count ? p->s->awaited[k]
                                               : p->s->exports[k - p->s->awaited_count];
     gpu_ref r = slot_ref(g, slot);

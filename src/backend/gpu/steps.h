@@ -1,4 +1,5 @@
-/* steps.h — a bound stage as the device sees it: operands as ranges, and everything that happens in one run, in order. */
+/* steps.h — a bound stage as the device sees it: operands as ranges, and everything that happens in one run, in order.
+ */
 #ifndef BACKEND_GPU_STEPS_H
 #define BACKEND_GPU_STEPS_H
 
@@ -36,10 +37,10 @@ typedef struct gpu_command {
 
 /* What is submitted at once. */
 typedef struct gpu_segment {
-  int first, count;           /* commands */
-  int first_step, last_step;  /* device steps of the stage, both included */
-  bool raw;                   /* has raw kernels: recorded addresses are theirs */
-  bool once;                  /* a kernel that is not replayable is in it */
+  int first, count;          /* commands */
+  int first_step, last_step; /* device steps of the stage, both included */
+  bool raw;                  /* has raw kernels: recorded addresses are theirs */
+  bool once;                 /* a kernel that is not replayable is in it */
 } gpu_segment;
 
 typedef enum gpu_action_kind { GPU_HOST, GPU_SUBMIT, GPU_WAIT, GPU_SYNC } gpu_action_kind;
@@ -62,8 +63,8 @@ typedef struct gpu_stage {
   gpu_session *session;
   const stage *stage;
   arena memory;
-  gpu_ref *refs;                /* per operand of the stage */
-  gpu_ref *workspaces;          /* per step */
+  gpu_ref *refs;                  /* per operand of the stage */
+  gpu_ref *workspaces;            /* per step */
   const gpu_kernel_set **kernels; /* per step; NULL: host, raw */
   gpu_location *locations;
   int location_count;
@@ -85,9 +86,9 @@ struct gpu_session {
   gpu_shared *shared;
   debug_options debug;
   pthread_mutex_t lock;
-  map constants;               /* by address and size: gpu_constant */
-  map kernels;                 /* by node and record: gpu_kernel_set */
-  gpu_stats stats;             /* atomic */
+  map constants;   /* by address and size: gpu_constant */
+  map kernels;     /* by node and record: gpu_kernel_set */
+  gpu_stats stats; /* atomic */
 };
 rlx_status gpu_constant_get(gpu_session *s, const void *data, int64_t bytes, gpu_constant **out);
 void gpu_constant_release(gpu_session *s, gpu_constant *c);

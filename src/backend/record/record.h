@@ -1,5 +1,5 @@
-/* record.h — a GPU without a GPU: it runs what it is given late, in any order that the barriers allow, in plain memory. For
- * tests, and for seeing on any machine what a GPU would be asked to do. */
+/* record.h — a GPU without a GPU: it runs what it is given late, in any order that the barriers allow, in plain memory.
+ * For tests, and for seeing on any machine what a GPU would be asked to do. */
 #ifndef BACKEND_RECORD_RECORD_H
 #define BACKEND_RECORD_RECORD_H
 
@@ -17,8 +17,8 @@ rlx_status record_register_kernel(rlx_registry *r, const record_kernel *k, uint3
 
 /* How devices behave that are opened from now on; for tests. */
 typedef struct record_options {
-  uint32_t seed;  /* of the order of completion; 0: in order, and only when waited for */
-  int lose_after; /* the device is lost at this submission; 0: never */
+  uint32_t seed;       /* of the order of completion; 0: in order, and only when waited for */
+  int lose_after;      /* the device is lost at this submission; 0: never */
   int no_memory_after; /* the n-th buffer cannot be made; 0: all can */
 } record_options;
 void record_set_options(const record_options *o);
