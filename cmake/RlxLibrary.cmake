@@ -14,7 +14,7 @@ endif()
 
 set(rlx_globs)
 foreach(folder IN ITEMS base ir ops grad onnx pass plan backend backend/cpu backend/cpu/kernels
-  backend/gpu backend/gpu/kernels backend/record runtime)
+  backend/gpu backend/gpu/kernels backend/record runtime check)
   list(APPEND rlx_globs src/${folder}/*.c)
 endforeach()
 if(dnnl_FOUND)

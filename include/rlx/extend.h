@@ -493,6 +493,58 @@ RLX_API void rlx_registry_each_op(const rlx_registry *registry, bool (*visit)(vo
 RLX_API void rlx_registry_each_kernel(const rlx_registry *registry,
                                       bool (*visit)(void *user, const rlx_kernel_info *info), void *user);
 
+/* ---- checking an op ----------------------------------------------------------------------- */
+
+typedef enum rlx_check_outcome {
+  RLX_CHECK_PASSED = 0,
+  RLX_CHECK_FAILED = 1,
+  RLX_CHECK_SKIPPED = 2 /* could not be tested: the message says why */
+} rlx_check_outcome;
+
+/* One kind of check on one of the op's ways to run, over all samples. */
+typedef struct rlx_check_line {
+  rlx_check_outcome outcome;
+  int32_t count;        /* cases that came out so */
+  const char *check;    /* "infer", "tier", "guard" …: rlx_check_name */
+  const char *subject;  /* "cpu onednn", "eval reference"; "" where the op itself is checked */
+  const char *sample;   /* the row of the first such case */
+  const char *message;  /* of the first: what went wrong, or why it could not be tested; else "" */
+  const char *graph;    /* of the first failed case: the text form of its graph; else "" */
+  double ulp, relative; /* tier: largest difference from eval, in units of the last place and of the value */
+} rlx_check_line;
+
+typedef struct rlx_check_result {
+  const char *op;
+  int32_t version;
+  int32_t passed, failed, skipped; /* cases */
+  int32_t sample_count;
+  int32_t line_count;
+  const rlx_check_line *lines; /* failures first */
+} rlx_check_result;
+
+enum {                           /* rlx_check_options.flags */
+       RLX_CHECK_IN_PROCESS = 1, /* do not fork: a crash of a kernel is then the caller's (for a debugger) */
+       RLX_CHECK_QUICK = 2       /* rows as they are, without variants of extents and dtypes */
+};
+typedef struct rlx_check_options {
+  uint32_t struct_size;
+  uint32_t flags;
+  rlx_registry *registry; /* NULL: the process's */
+  const char *device;     /* NULL: "cpu" */
+  int32_t version;        /* of the record; 0: the newest */
+  uint64_t seed;          /* of contents and extents */
+  int64_t timeout_ms;     /* of one case; 0: 20 s */
+  const char *sample;     /* this row instead of the record's; NULL: all */
+} rlx_check_options;
+#define RLX_CHECK_OPTIONS_INIT {sizeof(rlx_check_options), 0, NULL, NULL, 0, 0, 0, NULL}
+
+/* Checks an op against its own record: see docs/ADDING.md, and rlx_check_name for the kinds of checks. Runs in a child
+ * process, so that a kernel that crashes, hangs or aborts is a line of the result. RLX_OK means that the result was
+ * made, whatever it says. *out is one block, freed with rlx_free. */
+RLX_API RLX_MUST_USE rlx_status rlx_check_op(const char *op, const rlx_check_options *options, rlx_check_result **out);
+/* Row i of the table of checks, with a line of help; NULL past the end. */
+RLX_API const char *rlx_check_name(int i, const char **help);
+
 /* ---- packages ----------------------------------------------------------------------------- */
 
 /* A package is a shared library exporting `const rlx_package rlx_package_entry` … */

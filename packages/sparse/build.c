@@ -17,9 +17,8 @@ rlx_value *build_add(rlx_graph *g, rlx_value *a, rlx_value *b) {
   return build(g, "onnx.Add", (rlx_value *[]){a, b}, 2);
 }
 
-rlx_value *build_scale(rlx_graph *g, rlx_value *v, double by) {
+rlx_value *build_scale(rlx_graph *g, rlx_value *v, double by, rlx_dtype type) {
   if (!v) return NULL;
-  rlx_dtype type = rlx_value_type(v)->dtype;
   rlx_tensor *t;
   rlx_status status = rlx_tensor_create(type, 0, NULL, &t);
   if (status != RLX_OK) {
@@ -40,15 +39,15 @@ rlx_value *build_rows(rlx_graph *g, rlx_value *v) {
   return rlx_graph_op(g, "onnx.Shape", first, 2, &v, 1);
 }
 
-rlx_value *build_product(rlx_graph *g, rlx_value *const a[3], rlx_value *x, bool transposed, rlx_value *columns) {
+rlx_value *build_product(rlx_graph *g, rlx_value *const a[3], rlx_value *x, bool transposed, rlx_value *columns,
+                         int rank) {
   if (!x) return NULL;
-  const rlx_type *type = rlx_value_type(x);
-  if (type->rank != 1 && type->rank != 2) {
+  if (rank != 1 && rank != 2) {
     rlx_graph_fail(g, RLX_UNSUPPORTED, "a sparse product of a value whose rank is not known");
     return NULL;
   }
   rlx_attr side = RLX_ATTR_I("transpose", transposed);
-  return rlx_graph_op(g, type->rank == 1 ? "sparse.mat_vec" : "sparse.mat_mat", &side, 1,
+  return rlx_graph_op(g, rank == 1 ? "sparse.mat_vec" : "sparse.mat_mat", &side, 1,
                       (rlx_value *[]){a[0], a[1], a[2], x, columns}, columns ? 5 : 4);
 }
 

@@ -1,13 +1,11 @@
 /* direct.c — sparse.lu_solve and cholesky_solve: direct solvers, their dense references and derivatives. */
 #include "direct.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- attributes and shapes
- * ------------------------------------------------------------------------------------------------ */
+/* ---- attributes and shapes --------------------------------------------------------------------------------------- */
 
 int direct_uplo(const direct_params *p) {
   static const char *const names[] = {"full", "lower", "upper"};
@@ -27,8 +25,7 @@ static rlx_status infer(rlx_infer *ctx) {
   return status;
 }
 
-/* ---- symmetric matrices
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- symmetric matrices ------------------------------------------------------------------------------------------ */
 
 /* A whole matrix counts as (A + A') / 2, and its triangles may differ by a tolerance; of a triangle the other is empty.
  */
@@ -64,8 +61,7 @@ rlx_status symmetric_values(const void *ctx, const direct_params *p, const csr *
                   (long long)worst_row, (long long)worst_col, (long long)worst_col, (long long)worst_row, worst);
 }
 
-/* ---- by libraries
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- by libraries ------------------------------------------------------------------------------------------------ */
 
 static int64_t rhs_columns(const rlx_operand *b) { return b->rank == 2 ? b->dims[1] : 1; }
 
@@ -78,6 +74,21 @@ static void store(const rlx_operand *x, int64_t i, double v) {
     ((double *)x->data)[i] = v;
   else
     ((float *)x->data)[i] = (float)v;
+}
+
+/* Column w of a block, as doubles, and back. */
+static void load_column(const rlx_operand *b, int64_t n, int64_t width, int64_t w, double *to) {
+  if (width == 1 && b->dtype == RLX_DOUBLE)
+    memcpy(to, b->data, (size_t)n * sizeof *to);
+  else
+    for (int64_t i = 0; i < n; i++) to[i] = load(b, i * width + w);
+}
+
+static void store_column(const rlx_operand *x, int64_t n, int64_t width, int64_t w, const double *from) {
+  if (width == 1 && x->dtype == RLX_DOUBLE)
+    memcpy(x->data, from, (size_t)n * sizeof *from);
+  else
+    for (int64_t i = 0; i < n; i++) store(x, i * width + w, from[i]);
 }
 
 /* Column by column, in doubles. */
@@ -93,9 +104,9 @@ static rlx_status solve_with(rlx_ctx *ctx, const direct_solver *s) {
   double *column = ctx->workspace, *scratch = column + n;
   for (int64_t w = 0; w < width && status == RLX_OK; w++) {
     if (rlx_cancelled(ctx)) return rlx_fail(ctx, RLX_CANCELLED, "cancelled");
-    for (int64_t i = 0; i < n; i++) column[i] = load(b, i * width + w);
+    load_column(b, n, width, w, column);
     status = s->solve(ctx, f, p->transpose, column, scratch, factor_run_own(ctx->run_state, s));
-    for (int64_t i = 0; i < n; i++) store(x, i * width + w, column[i]);
+    if (status == RLX_OK) store_column(x, n, width, w, column);
   }
   return status;
 }
@@ -124,8 +135,7 @@ static const char *cholesky_why_not(const rlx_node *n) {
 static rlx_status run_lu(rlx_ctx *ctx) { return solve_with(ctx, direct_klu()); }
 static rlx_status run_cholesky(rlx_ctx *ctx) { return solve_with(ctx, direct_cholmod()); }
 
-/* ---- references
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- references -------------------------------------------------------------------------------------------------- */
 
 /* Dense elimination defines the ops; it is not meant for sizes at which a sparse solver is missed. */
 enum { REFERENCE_ROWS = 512 };
@@ -150,7 +160,7 @@ static rlx_status eliminate(const rlx_ctx *ctx, int64_t n, int64_t width, double
     for (int64_t i = j + 1; i < n; i++)
       if (fabs(m[i * stride + j]) > fabs(m[best * stride + j])) best = i;
     double pivot = m[best * stride + j];
-    if (!(fabs(pivot) > DBL_EPSILON * most))
+    if (!(fabs(pivot) > SINGULAR_RATIO * most))
       return rlx_fail(ctx, RLX_INVALID, "the matrix is singular to working precision: pivot %lld of %lld is %.3g",
                       (long long)j, (long long)n, pivot);
     for (int64_t k = j; k < stride; k++) {
@@ -233,8 +243,9 @@ static rlx_status reference(rlx_ctx *ctx, bool symmetric) {
 static rlx_status eval_lu(rlx_ctx *ctx) { return reference(ctx, false); }
 static rlx_status eval_cholesky(rlx_ctx *ctx) { return reference(ctx, true); }
 
-/* ---- derivatives
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- derivatives ------------------------------------------------------------------------------------------------- */
+
+static int rank_of(const rlx_node *n) { return rlx_node_input_type(n, 3)->rank; }
 
 /* The same solver with another right-hand side, of A or of A transposed. */
 static rlx_value *solve_again(rlx_graph *g, const rlx_node *n, rlx_value *b, bool transposed) {
@@ -261,7 +272,7 @@ static rlx_status vjp_lu(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, 
 static rlx_status jvp_lu(rlx_graph *g, const rlx_node *n, rlx_value *const *dx, rlx_value **dy) {
   const direct_params *p = rlx_node_params(n);
   rlx_value *da[3] = {dx[0], rlx_node_input(n, 1), rlx_node_input(n, 2)}, *b = dx[3];
-  if (dx[0]) b = build_sub(g, b, build_product(g, da, rlx_node_output(n, 0), p->transpose, NULL));
+  if (dx[0]) b = build_sub(g, b, build_product(g, da, rlx_node_output(n, 0), p->transpose, NULL, rank_of(n)));
   if (b) dy[0] = solve_again(g, n, b, p->transpose);
   return rlx_graph_status(g);
 }
@@ -279,18 +290,19 @@ static rlx_status vjp_cholesky(rlx_graph *g, const rlx_node *n, rlx_value *const
 /* S dx = db - dS x with S = (A + A') / 2. */
 static rlx_status jvp_cholesky(rlx_graph *g, const rlx_node *n, rlx_value *const *dx, rlx_value **dy) {
   rlx_value *da[3] = {dx[0], rlx_node_input(n, 1), rlx_node_input(n, 2)}, *b = dx[3], *x = rlx_node_output(n, 0);
+  int rank = rank_of(n);
   if (dx[0] && direct_uplo(rlx_node_params(n)) != UPLO_FULL)
     return rlx_graph_fail(g, RLX_UNSUPPORTED, "sparse.cholesky_solve: no forward derivative of one triangle's values");
   if (dx[0]) {
-    rlx_value *twice = build_add(g, build_product(g, da, x, false, NULL), build_product(g, da, x, true, NULL));
-    b = build_sub(g, b, build_scale(g, twice, 0.5));
+    rlx_value *twice =
+        build_add(g, build_product(g, da, x, false, NULL, rank), build_product(g, da, x, true, NULL, rank));
+    b = build_sub(g, b, build_scale(g, twice, 0.5, rlx_value_type(x)->dtype));
   }
   if (b) dy[0] = solve_again(g, n, b, false);
   return rlx_graph_status(g);
 }
 
-/* ---- records
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- records ----------------------------------------------------------------------------------------------------- */
 
 #define BIDIAGONAL "int64[6] = {0, 2, 1, 0, 1, 2}, int64[4] = {0, 2, 4, 6}"
 #define TRIDIAGONAL                                                                                                    \

@@ -13,6 +13,9 @@ typedef struct direct_params {
   float symmetry_tolerance;
 } direct_params;
 
+/* A matrix whose smallest pivot is less than this part of the largest counts as singular: 16 roundings. */
+#define SINGULAR_RATIO (16 * 0x1p-52)
+
 int direct_uplo(const direct_params *p); /* UPLO_…; -1: no such word */
 
 /* The pattern of a square matrix with sorted rows, each place once, and its symbolic factorisation. Of a symmetric one

@@ -3,7 +3,6 @@
 #include "direct.h"
 
 #ifdef RLX_HAVE_KLU
-#include <float.h>
 #include <klu.h>
 #include <stdlib.h>
 
@@ -54,7 +53,7 @@ static rlx_status factorise(const void *ctx, factor *f, double *values) {
   if (!n && common.status == KLU_OUT_OF_MEMORY) return rlx_fail(ctx, RLX_OUT_OF_MEMORY, "KLU: no memory to factorise");
   if (!n) return rlx_fail(ctx, RLX_KERNEL, "KLU could not factorise the matrix (status %d)", (int)common.status);
   klu_l_rcond(p->symbolic, n, &common);
-  if (!(common.rcond >= DBL_EPSILON)) {
+  if (!(common.rcond >= SINGULAR_RATIO)) {
     klu_l_free_numeric(&n, &common);
     return rlx_fail(ctx, RLX_INVALID, "the matrix is singular to working precision: the ratio of its pivots is %.3g",
                     common.rcond);

@@ -9,6 +9,7 @@ typedef struct side {
   rlx_graph *g;
   const rlx_node *n;
   rlx_value *a[3], *b, *x;
+  int rank; /* of b and x */
   bool transposed;
   bool symmetric; /* cg and pcg, which have no attribute `transpose` */
 } side;
@@ -21,6 +22,7 @@ static side side_of(rlx_graph *g, const rlx_node *n) {
                 .a = {rlx_node_input(n, 0), rlx_node_input(n, 1), rlx_node_input(n, 2)},
                 .b = rlx_node_input(n, 3),
                 .x = rlx_node_output(n, 0),
+                .rank = rlx_node_input_type(n, 3)->rank,
                 .transposed = p->transpose,
                 .symmetric = strcmp(op, "sparse.cg_solve") == 0 || strcmp(op, "sparse.pcg_solve") == 0};
 }
@@ -51,19 +53,18 @@ static rlx_value *solve(const side *s, const char *op, rlx_value *b, bool transp
  * and high. */
 static rlx_value *times(const side *s, rlx_value *values, rlx_value *v, rlx_value *like_b) {
   rlx_value *a[3] = {values ? values : s->a[0], s->a[1], s->a[2]};
-  return build_product(s->g, a, v, s->transposed, s->transposed && like_b ? build_rows(s->g, like_b) : NULL);
+  return build_product(s->g, a, v, s->transposed, s->transposed && like_b ? build_rows(s->g, like_b) : NULL, s->rank);
 }
 static rlx_value *back(const side *s, rlx_value *values, rlx_value *v) {
   rlx_value *a[3] = {values ? values : s->a[0], s->a[1], s->a[2]};
-  return build_product(s->g, a, v, !s->transposed, s->transposed ? NULL : build_rows(s->g, s->x));
+  return build_product(s->g, a, v, !s->transposed, s->transposed ? NULL : build_rows(s->g, s->x), s->rank);
 }
 /* u v' at op(A)'s entries. */
 static rlx_value *outer_of(const side *s, rlx_value *u, rlx_value *v) {
   return s->transposed ? build_outer(s->g, s->a, v, u, "plain") : build_outer(s->g, s->a, u, v, "plain");
 }
 
-/* ---- A x = b
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- A x = b ----------------------------------------------------------------------------------------------------- */
 
 /* db = transposed inverse times dx, dA = -db x'. */
 rlx_status vjp_krylov(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_value **dx) {
@@ -82,8 +83,7 @@ rlx_status jvp_krylov(rlx_graph *g, const rlx_node *n, rlx_value *const *dx, rlx
   return rlx_graph_status(g);
 }
 
-/* ---- least squares: N x = A' b with N = A' A + damp^2, residual r = b - A x
- * ------------------------------------------------- */
+/* ---- least squares: N x = A' b with N = A' A + damp^2, residual r = b - A x -------------------------------------- */
 
 /* With w = N^-1 dx: db = A w, dA = r w' - db x'. */
 rlx_status vjp_lsqr(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_value **dx) {
@@ -109,8 +109,7 @@ rlx_status jvp_lsqr(rlx_graph *g, const rlx_node *n, rlx_value *const *dx, rlx_v
   return rlx_graph_status(g);
 }
 
-/* ---- N x = b
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- N x = b ----------------------------------------------------------------------------------------------------- */
 
 /* With `transpose` A v needs A's number of columns, which no input says. */
 static rlx_status no_shape(rlx_graph *g) {

@@ -4,8 +4,7 @@
 
 #include "sparse.h"
 
-/* ---- mat_vec and mat_mat
- * ------------------------------------------------------------------------------------------------ */
+/* ---- mat_vec and mat_mat ----------------------------------------------------------------------------------------- */
 
 typedef struct product_params {
   uint64_t given;
@@ -62,13 +61,15 @@ static rlx_status multiply(rlx_ctx *ctx, bool threads) {
 static rlx_status eval_product(rlx_ctx *ctx) { return multiply(ctx, false); }
 static rlx_status run_product(rlx_ctx *ctx) { return multiply(ctx, true); }
 
+static int rank_of(const rlx_node *n, int i) { return rlx_node_input_type(n, i)->rank; }
+
 /* y = A x: dx = A' g, dvalues = g[row] x[col]. y = A' x: dx = A g, dvalues = x[row] g[col]. */
 static rlx_status vjp_product(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_value **dx) {
   const product_params *p = rlx_node_params(n);
   rlx_value *a[3] = {rlx_node_input(n, 0), rlx_node_input(n, 1), rlx_node_input(n, 2)}, *x = rlx_node_input(n, 3);
   if (!dy[0]) return RLX_OK;
   dx[0] = p->transpose ? build_outer(g, a, x, dy[0], "plain") : build_outer(g, a, dy[0], x, "plain");
-  dx[3] = build_product(g, a, dy[0], !p->transpose, p->transpose ? NULL : build_rows(g, x));
+  dx[3] = build_product(g, a, dy[0], !p->transpose, p->transpose ? NULL : build_rows(g, x), rank_of(n, 3));
   return rlx_graph_status(g);
 }
 
@@ -76,13 +77,12 @@ static rlx_status jvp_product(rlx_graph *g, const rlx_node *n, rlx_value *const 
   const product_params *p = rlx_node_params(n);
   rlx_value *a[3] = {rlx_node_input(n, 0), rlx_node_input(n, 1), rlx_node_input(n, 2)}, *x = rlx_node_input(n, 3);
   rlx_value *da[3] = {dx[0], a[1], a[2]}, *columns = rlx_node_input(n, 4);
-  dy[0] = build_add(g, build_product(g, a, dx[3], p->transpose, columns),
-                    dx[0] ? build_product(g, da, x, p->transpose, columns) : NULL);
+  dy[0] = build_add(g, build_product(g, a, dx[3], p->transpose, columns, rank_of(n, 3)),
+                    dx[0] ? build_product(g, da, x, p->transpose, columns, rank_of(n, 3)) : NULL);
   return rlx_graph_status(g);
 }
 
-/* ---- values_grad
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- values_grad ------------------------------------------------------------------------------------------------- */
 
 typedef struct outer_params {
   uint64_t given;
@@ -148,8 +148,8 @@ static rlx_status vjp_outer(rlx_graph *g, const rlx_node *n, rlx_value *const *d
   if (outer_form(rlx_node_params(n)) != OUTER_PLAIN)
     return rlx_graph_fail(g, RLX_UNSUPPORTED, "sparse.values_grad: no derivative of a symmetric form");
   rlx_value *v = rlx_node_input(n, 3);
-  dx[2] = build_product(g, a, v, false, NULL);
-  dx[3] = build_product(g, a, rlx_node_input(n, 2), true, build_rows(g, v));
+  dx[2] = build_product(g, a, v, false, NULL, rank_of(n, 2));
+  dx[3] = build_product(g, a, rlx_node_input(n, 2), true, build_rows(g, v), rank_of(n, 2));
   return rlx_graph_status(g);
 }
 
@@ -161,8 +161,7 @@ static rlx_status jvp_outer(rlx_graph *g, const rlx_node *n, rlx_value *const *d
   return rlx_graph_status(g);
 }
 
-/* ---- records
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- records ----------------------------------------------------------------------------------------------------- */
 
 #define PATTERN "int64[5] = {1, 0, 3, 2, 0}, int64[4] = {0, 2, 2, 5}"
 

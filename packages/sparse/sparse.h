@@ -90,22 +90,22 @@ rlx_status infer_vector(rlx_infer *ctx, int i, int64_t rows, const char *what);
 /* Like input i with `rows` as first dim. */
 void infer_rows_of(rlx_infer *ctx, int output, int i, int64_t rows);
 
-/* ---- building derivatives
- * --------------------------------------------------------------------------------------------- */
+/* ---- building derivatives ---------------------------------------------------------------------------------------- */
 
 rlx_value *build(rlx_graph *g, const char *op, rlx_value *const *inputs, int count); /* one output, no attributes */
 rlx_value *build_sub(rlx_graph *g, rlx_value *a, rlx_value *b);                      /* a NULL: -b */
 rlx_value *build_add(rlx_graph *g, rlx_value *a, rlx_value *b);                      /* either NULL: the other */
-rlx_value *build_scale(rlx_graph *g, rlx_value *v, double by);                       /* v is float or double */
+rlx_value *build_scale(rlx_graph *g, rlx_value *v, double by, rlx_dtype type);       /* float or double */
 /* The first dim of v, as int64[1]. */
 rlx_value *build_rows(rlx_graph *g, rlx_value *v);
-/* A x or transposed A x, by mat_vec or mat_mat after x's rank; a: values, col_idx, row_ptr. */
-rlx_value *build_product(rlx_graph *g, rlx_value *const a[3], rlx_value *x, bool transposed, rlx_value *columns);
+/* A x or transposed A x, by mat_vec or mat_mat after x's rank, which is not known of nodes just made; a: values,
+ * col_idx, row_ptr. */
+rlx_value *build_product(rlx_graph *g, rlx_value *const a[3], rlx_value *x, bool transposed, rlx_value *columns,
+                         int rank);
 /* u[row] v[col] at each entry. */
 rlx_value *build_outer(rlx_graph *g, rlx_value *const a[3], rlx_value *u, rlx_value *v, const char *form);
 
-/* ---- the package
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- the package ------------------------------------------------------------------------------------------------- */
 
 typedef struct sparse_part {
   const rlx_op *const *ops;

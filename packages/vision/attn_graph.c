@@ -29,10 +29,10 @@ static rlx_value *integers(rlx_graph *g, int rank, const int64_t *dims, const in
   integers(g, 1, (const int64_t[]){sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)},                          \
            (const int64_t[]){__VA_ARGS__})
 
-/* Floats of the dtype of `like`. */
-static rlx_value *floats(rlx_graph *g, int rank, const int64_t *dims, const float *values, rlx_value *like) {
+/* Numbers of the dtype of `like`. */
+static rlx_value *numbers(rlx_graph *g, int rank, const int64_t *dims, const double *values, rlx_value *like) {
   rlx_tensor *t = NULL;
-  if (rlx_tensor_create(RLX_FLOAT, rank, dims, &t) != RLX_OK) {
+  if (rlx_tensor_create(RLX_DOUBLE, rank, dims, &t) != RLX_OK) {
     rlx_graph_fail(g, RLX_OUT_OF_MEMORY, "no memory for a constant");
     return NULL;
   }
@@ -91,17 +91,17 @@ static void locate(rlx_graph *g, pieces *p) {
   const attn_shape *s = &p->s;
   rlx_value *reference = node2(g, "onnx.Unsqueeze", p->reference, LIST(g, 2, 4)), *step;
   if (s->reference == 4) {
-    p->unit = floats(g, 0, NULL, (const float[]){0.5F / (float)s->points}, p->offsets);
+    p->unit = numbers(g, 0, NULL, (const double[]){0.5 / (double)s->points}, p->offsets);
     p->extent = part(g, reference, 2, 4);
     step = node2(g, "onnx.Mul", node2(g, "onnx.Mul", p->offsets, p->unit), p->extent);
     reference = part(g, reference, 0, 2);
   } else {
-    float inverse[2 * DEFORM_LEVELS];
+    double inverse[2 * DEFORM_LEVELS];
     for (int64_t l = 0; l < s->levels.count; l++) {
-      inverse[2 * l] = 1 / (float)s->levels.of[l].width;
-      inverse[2 * l + 1] = 1 / (float)s->levels.of[l].height;
+      inverse[2 * l] = 1 / (double)s->levels.of[l].width;
+      inverse[2 * l + 1] = 1 / (double)s->levels.of[l].height;
     }
-    p->unit = floats(g, 3, (const int64_t[]){s->levels.count, 1, 2}, inverse, p->offsets);
+    p->unit = numbers(g, 3, (const int64_t[]){s->levels.count, 1, 2}, inverse, p->offsets);
     step = node2(g, "onnx.Mul", p->offsets, p->unit);
   }
   p->locations = node2(g, "onnx.Add", reference, step);

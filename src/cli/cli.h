@@ -89,6 +89,7 @@ struct cJSON;
 // Prints and deletes.
 int cli_print_json(struct cJSON *json);
 
-extern const cli_command cli_run, cli_explain, cli_test, cli_bench, cli_ops, cli_devices, cli_check, cli_grad, cli_help;
+extern const cli_command cli_run, cli_explain, cli_test, cli_bench, cli_ops, cli_devices, cli_check, cli_check_op,
+    cli_grad, cli_help;
 
 #endif

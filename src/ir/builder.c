@@ -4,9 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/need.h"
 #include "ir/graph.h"
 
-rlx_status rlx_graph_create(const rlx_registry *registry, rlx_graph **out) { return graph_create(registry, NULL, out); }
+rlx_status rlx_graph_create(const rlx_registry *registry, rlx_graph **out) {
+  RLX_NEED(out);
+  return graph_create(registry, NULL, out);
+}
 
 /* Keeps this thread's message as the graph's first failure. */
 static void stick(rlx_graph *g, rlx_status status) {
@@ -16,6 +20,7 @@ static void stick(rlx_graph *g, rlx_status status) {
 }
 
 rlx_status rlx_graph_fail(rlx_graph *g, rlx_status code, const char *format, ...) {
+  RLX_NEED(g);
   char line[1024];
   va_list args;
   va_start(args, format);
@@ -26,6 +31,7 @@ rlx_status rlx_graph_fail(rlx_graph *g, rlx_status code, const char *format, ...
 }
 
 rlx_status rlx_graph_status(const rlx_graph *g) {
+  RLX_NEED(g);
   if (g->status == RLX_OK) return RLX_OK;
   return status_fail(g->status, "%s", g->failure ? g->failure : "out of memory");
 }
@@ -38,6 +44,7 @@ rlx_status rlx_graph_finish(rlx_graph *g) {
 }
 
 void rlx_graph_set_opset(rlx_graph *g, const char *domain, int version) {
+  if (!g) return;
   if (!domain || !*domain || strcmp(domain, "ai.onnx") == 0) domain = "onnx";
   for (size_t i = 0; i < g->opsets.count; i++)
     if (strcmp(g->opsets.data[i].domain, domain) == 0) {
@@ -50,7 +57,7 @@ void rlx_graph_set_opset(rlx_graph *g, const char *domain, int version) {
 
 /* A value under a name that must be new in the graph. */
 static rlx_value *named_value(rlx_graph *g, const char *name) {
-  if (g->status != RLX_OK) return NULL;
+  if (!g || g->status != RLX_OK) return NULL;
   if (name && *name && map_get(&g->names, name)) {
     stick(g, RLX_FAIL(INVALID, "the name '%s' is used twice", name));
     return NULL;
@@ -61,6 +68,7 @@ static rlx_value *named_value(rlx_graph *g, const char *name) {
 }
 
 static rlx_status check_type(const rlx_type *t) {
+  if ((int)t->kind < RLX_KIND_TENSOR || t->kind > RLX_KIND_MAP) return RLX_FAIL(INVALID, "kind %d", (int)t->kind);
   if ((int)t->dtype <= 0 || t->dtype >= RLX_DTYPE_COUNT)
     return RLX_FAIL(INVALID, "%d is no element type", (int)t->dtype);
   if (t->rank < RLX_UNKNOWN || t->rank > RLX_MAX_RANK)
@@ -73,8 +81,9 @@ static rlx_status check_type(const rlx_type *t) {
 rlx_value *rlx_graph_input(rlx_graph *g, const char *name, const rlx_type *type) {
   rlx_value *v = named_value(g, name);
   if (!v) return NULL;
-  rlx_status status = check_type(type);
+  rlx_status status = type ? check_type(type) : RLX_FAIL(INVALID, "no type");
   if (status != RLX_OK) stick(g, status_prefix(status, "input '%s'", v->name));
+  if (g->status != RLX_OK) return NULL;
   v->type = *type;
   v->is_input = true;
   if (!vector_push(&g->inputs, v)) stick(g, status_no_memory(sizeof v));
@@ -83,7 +92,7 @@ rlx_value *rlx_graph_input(rlx_graph *g, const char *name, const rlx_type *type)
 
 rlx_value *rlx_graph_constant(rlx_graph *g, const char *name, rlx_tensor *tensor) {
   if (!tensor) {
-    if (g->status == RLX_OK) stick(g, RLX_FAIL(INVALID, "constant '%s': no tensor", name ? name : ""));
+    if (g && g->status == RLX_OK) stick(g, RLX_FAIL(INVALID, "constant '%s': no tensor", name ? name : ""));
     return NULL;
   }
   rlx_value *v = named_value(g, name);
@@ -94,7 +103,7 @@ rlx_value *rlx_graph_constant(rlx_graph *g, const char *name, rlx_tensor *tensor
 }
 
 void rlx_graph_output(rlx_graph *g, rlx_value *value, const char *name) {
-  if (g->status != RLX_OK) return;
+  if (!g || g->status != RLX_OK) return;
   if (!value) {
     stick(g, RLX_FAIL(INVALID, "output '%s': no value", name ? name : ""));
     return;
@@ -230,7 +239,11 @@ rlx_node *graph_add_node(rlx_graph *g, const rlx_node_desc *d, rlx_value *const 
 }
 
 rlx_node *rlx_graph_node(rlx_graph *g, const rlx_node_desc *desc) {
-  if (g->status != RLX_OK) return NULL;
+  if (!g || g->status != RLX_OK) return NULL;
+  if (!desc) {
+    stick(g, RLX_FAIL(INVALID, "a node without a description"));
+    return NULL;
+  }
   rlx_node_desc d = *desc;
   if (d.output_count == 0) d.output_count = 1;
   if (d.output_count < 0 || d.input_count < 0 || d.attr_count < 0) {

@@ -44,6 +44,7 @@ static bool known(rlx_dtype d) { return (int)d > 0 && (int)d < RLX_DTYPE_COUNT; 
 const char *rlx_dtype_name(rlx_dtype d) { return types[known(d) ? d : RLX_UNDEFINED].name; }
 
 rlx_dtype rlx_dtype_parse(const char *name) {
+  if (!name) return RLX_UNDEFINED;
   if (strcmp(name, "float32") == 0) return RLX_FLOAT;
   if (strcmp(name, "float64") == 0) return RLX_DOUBLE;
   for (int d = 1; d < RLX_DTYPE_COUNT; d++)

@@ -269,13 +269,13 @@ rlx_graph *node_subgraph(const rlx_node *n, int i) {
   return NULL;
 }
 
-const char *rlx_node_name(const rlx_node *n) { return n->name; }
-const char *rlx_node_op(const rlx_node *n) { return n->op_name; }
-const void *rlx_node_params(const rlx_node *n) { return n->params; }
-int rlx_node_input_count(const rlx_node *n) { return n->input_count; }
-int rlx_node_output_count(const rlx_node *n) { return n->output_count; }
+const char *rlx_node_name(const rlx_node *n) { return n ? n->name : NULL; }
+const char *rlx_node_op(const rlx_node *n) { return n ? n->op_name : NULL; }
+const void *rlx_node_params(const rlx_node *n) { return n ? n->params : NULL; }
+int rlx_node_input_count(const rlx_node *n) { return n ? n->input_count : 0; }
+int rlx_node_output_count(const rlx_node *n) { return n ? n->output_count : 0; }
 
-rlx_value *rlx_node_input(const rlx_node *n, int i) { return i >= 0 && i < n->input_count ? n->inputs[i] : NULL; }
+rlx_value *rlx_node_input(const rlx_node *n, int i) { return n && i >= 0 && i < n->input_count ? n->inputs[i] : NULL; }
 
 rlx_value *rlx_node_output(const rlx_node *n, int i) {
   return n && i >= 0 && i < n->output_count ? n->outputs[i] : NULL;
@@ -296,5 +296,5 @@ const rlx_tensor *rlx_node_constant(const rlx_node *n, int i) {
   return v ? v->constant : NULL;
 }
 
-const rlx_type *rlx_value_type(const rlx_value *v) { return &v->type; }
-const char *rlx_value_name(const rlx_value *v) { return v->name; }
+const rlx_type *rlx_value_type(const rlx_value *v) { return v ? &v->type : NULL; }
+const char *rlx_value_name(const rlx_value *v) { return v ? v->name : NULL; }

@@ -6,17 +6,17 @@
 #include "base/log.h"
 #include "ir/shape.h"
 
-const rlx_node *rlx_infer_node(const rlx_infer *c) { return c->node; }
-const void *rlx_infer_params(const rlx_infer *c) { return c->node->params; }
-int rlx_infer_input_count(const rlx_infer *c) { return c->node->input_count; }
-int rlx_infer_output_count(const rlx_infer *c) { return c->node->output_count; }
+const rlx_node *rlx_infer_node(const rlx_infer *c) { return c ? c->node : NULL; }
+const void *rlx_infer_params(const rlx_infer *c) { return c ? c->node->params : NULL; }
+int rlx_infer_input_count(const rlx_infer *c) { return c ? c->node->input_count : 0; }
+int rlx_infer_output_count(const rlx_infer *c) { return c ? c->node->output_count : 0; }
 
 const rlx_type *rlx_infer_input(const rlx_infer *c, int i) {
-  return i >= 0 && i < c->node->input_count ? c->inputs[i] : NULL;
+  return c && i >= 0 && i < c->node->input_count ? c->inputs[i] : NULL;
 }
 
 const rlx_tensor *rlx_infer_value(rlx_infer *c, int i) {
-  if (i < 0 || i >= c->node->input_count || !c->node->inputs[i]) return NULL;
+  if (!c || i < 0 || i >= c->node->input_count || !c->node->inputs[i]) return NULL;
   const rlx_tensor *t = c->node->inputs[i]->constant;
   if (!t && c->value) t = c->value(c->user, c->node, i);
   if (!t && i < 64) c->asked |= UINT64_C(1) << i;
@@ -25,12 +25,12 @@ const rlx_tensor *rlx_infer_value(rlx_infer *c, int i) {
 
 rlx_type *rlx_infer_output(rlx_infer *c, int i) {
   static _Thread_local rlx_type nobody; /* for an output the node does not have: written, never read */
-  return i >= 0 && i < c->node->output_count ? &c->outputs[i] : &nobody;
+  return c && i >= 0 && i < c->node->output_count ? &c->outputs[i] : &nobody;
 }
 
 void rlx_infer_set(rlx_infer *c, int output, int rank, const int64_t *dims) {
   rlx_type *t = rlx_infer_output(c, output);
-  if (rank > RLX_MAX_RANK) rank = RLX_MAX_RANK + 1; /* refused by the check that follows */
+  if (rank > RLX_MAX_RANK || (rank > 0 && !dims)) rank = RLX_MAX_RANK + 1; /* refused by the check that follows */
   t->rank = rank;
   if (rank > 0 && rank <= RLX_MAX_RANK) memmove(t->dims, dims, (size_t)rank * sizeof *dims);
 }

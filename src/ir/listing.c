@@ -14,6 +14,7 @@ static bool visit_op(void *user, const op_entry *e) {
 
 void rlx_registry_each_op(const rlx_registry *registry, bool (*visit)(void *user, const rlx_op_info *info),
                           void *user) {
+  if (!visit) return;
   op_visit v = {visit, user};
   registry_each_op(registry, visit_op, &v);
 }
@@ -41,6 +42,7 @@ static bool visit_kernel(void *user, const kernel_entry *e) {
 
 void rlx_registry_each_kernel(const rlx_registry *registry, bool (*visit)(void *user, const rlx_kernel_info *info),
                               void *user) {
+  if (!visit) return;
   kernel_visit v = {visit, user};
   registry_each_kernel(registry, visit_kernel, &v);
 }

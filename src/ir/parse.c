@@ -156,8 +156,10 @@ static rlx_status bind_output(parser *p, rlx_graph *g, const output_port *o) {
     return lexer_fail(&o->at, RLX_INVALID, "output '%s' is %s, declared %s", d->name, rlx_dtype_name(v->type.dtype),
                       rlx_dtype_name(d->type.dtype));
   if (v->producer && v->graph == g) {
-    if (d->type.kind != RLX_KIND_TENSOR || d->type.dtype != RLX_UNDEFINED) {
+    if (d->type.kind != RLX_KIND_TENSOR || d->type.dtype != RLX_UNDEFINED || d->type.rank != RLX_UNKNOWN) {
+      rlx_dtype known = v->type.dtype;
       v->type = d->type;
+      if (v->type.dtype == RLX_UNDEFINED) v->type.dtype = known;
       v->layout = d->layout;
     }
     RLX_TRY(set_symbols(v, d->symbols));

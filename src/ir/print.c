@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/need.h"
 #include "ir/lexer.h"
 #include "ir/number.h"
 #include "ir/registry.h"
@@ -400,6 +401,8 @@ void node_print(const rlx_node *n, text *out) {
 }
 
 rlx_status rlx_graph_print(const rlx_graph *g, char **out) {
+  RLX_NEED(g);
+  RLX_NEED(out);
   text t = {0};
   rlx_status status = graph_print(g, NULL, &t);
   if (status != RLX_OK) {

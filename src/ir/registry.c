@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/map.h"
+#include "base/need.h"
 #include "base/status.h"
 #include "base/vector.h"
 #include "ir/module.h"
@@ -59,6 +60,7 @@ rlx_registry *rlx_registry_process(void) {
 }
 
 rlx_status rlx_registry_create(rlx_registry **out) {
+  RLX_NEED(out);
   rlx_registry *r = mem_zalloc(sizeof *r);
   if (!r) return status_no_memory(sizeof *r);
   r->scope = SCOPE_SESSION;

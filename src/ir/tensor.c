@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/need.h"
 #include "base/status.h"
 #include "ir/dtype.h"
 #include "ir/shape.h"
@@ -13,6 +14,7 @@ enum { DATA_ALIGN = 64 };
 
 /* Everything but the data. */
 static rlx_status make(rlx_dtype dtype, int rank, const int64_t *dims, rlx_tensor **out) {
+  if (rank > 0 && !dims) return RLX_FAIL(INVALID, "tensor: rank %d without dims", rank);
   if (rank < 0 || rank > RLX_MAX_RANK) return RLX_FAIL(INVALID, "tensor: rank %d outside 0..%d", rank, RLX_MAX_RANK);
   int64_t count = shape_count(rank, dims);
   int64_t bytes = rlx_dtype_bytes(dtype, count);
@@ -48,6 +50,7 @@ rlx_status tensor_alloc(rlx_dtype dtype, int rank, const int64_t *dims, rlx_tens
 }
 
 rlx_status rlx_tensor_create(rlx_dtype dtype, int rank, const int64_t *dims, rlx_tensor **out) {
+  RLX_NEED(out);
   rlx_tensor *t = NULL;
   RLX_TRY(tensor_alloc(dtype, rank, dims, &t));
   memset(t->data, 0, t->bytes);
@@ -62,6 +65,7 @@ static bool aligned(const void *data, rlx_dtype dtype) {
 
 rlx_status rlx_tensor_wrap(void *data, size_t bytes, rlx_dtype dtype, int rank, const int64_t *dims,
                            void (*release)(void *user), void *user, rlx_tensor **out) {
+  RLX_NEED(out);
   if (dtype == RLX_STRING) return RLX_FAIL(INVALID, "tensor: strings cannot be wrapped");
   rlx_tensor *t = NULL;
   RLX_TRY(make(dtype, rank, dims, &t));
@@ -161,14 +165,19 @@ void rlx_tensor_destroy(rlx_tensor *t) {
   mem_free(t);
 }
 
-rlx_dtype rlx_tensor_dtype(const rlx_tensor *t) { return t->dtype; }
-int rlx_tensor_rank(const rlx_tensor *t) { return t->rank; }
-const int64_t *rlx_tensor_dims(const rlx_tensor *t) { return t->dims; }
-int64_t rlx_tensor_count(const rlx_tensor *t) { return t->count; }
-size_t rlx_tensor_bytes(const rlx_tensor *t) { return t->bytes; }
-void *rlx_tensor_data(const rlx_tensor *t) { return t->unaligned ? (void *)(uintptr_t)tensor_pin(t) : t->data; }
+rlx_dtype rlx_tensor_dtype(const rlx_tensor *t) { return t ? t->dtype : RLX_UNDEFINED; }
+int rlx_tensor_rank(const rlx_tensor *t) { return t ? t->rank : 0; }
+const int64_t *rlx_tensor_dims(const rlx_tensor *t) { return t ? t->dims : NULL; }
+int64_t rlx_tensor_count(const rlx_tensor *t) { return t ? t->count : 0; }
+size_t rlx_tensor_bytes(const rlx_tensor *t) { return t ? t->bytes : 0; }
+void *rlx_tensor_data(const rlx_tensor *t) {
+  if (!t) return NULL;
+  return t->unaligned ? (void *)(uintptr_t)tensor_pin(t) : t->data;
+}
 
 rlx_status rlx_tensor_set_string(rlx_tensor *t, int64_t i, const char *text, size_t size) {
+  RLX_NEED(t);
+  RLX_NEED(text || !size);
   if (t->dtype != RLX_STRING || t->items)
     return RLX_FAIL(INVALID, "tensor: %s holds no strings", rlx_dtype_name(t->dtype));
   if (i < 0 || i >= t->count)
@@ -234,8 +243,12 @@ static rlx_status make_container(rlx_kind kind, rlx_dtype dtype, rlx_tensor *con
 }
 
 rlx_status rlx_sequence_create(rlx_dtype dtype, rlx_tensor *const *items, int64_t count, rlx_tensor **out) {
+  RLX_NEED(out);
+  RLX_NEED(items || count <= 0);
   if (count < 0 || count > INT32_MAX) return RLX_FAIL(INVALID, "a sequence of %lld items", (long long)count);
+  if (!rlx_dtype_bits(dtype) && dtype != RLX_STRING) return RLX_FAIL(INVALID, "a sequence of dtype %d", (int)dtype);
   for (int64_t i = 0; i < count; i++) {
+    if (!items[i]) return RLX_FAIL(INVALID, "item %lld of a sequence is NULL", (long long)i);
     if (items[i]->kind != RLX_KIND_TENSOR)
       return RLX_FAIL(UNSUPPORTED, "item %lld of a sequence is no tensor", (long long)i);
     if (items[i]->dtype != dtype)
@@ -246,6 +259,7 @@ rlx_status rlx_sequence_create(rlx_dtype dtype, rlx_tensor *const *items, int64_
 }
 
 rlx_status rlx_optional_create(rlx_kind element, rlx_dtype dtype, rlx_tensor *item, rlx_tensor **out) {
+  RLX_NEED(out);
   if (element != RLX_KIND_TENSOR && element != RLX_KIND_SEQUENCE)
     return RLX_FAIL(UNSUPPORTED, "an optional that holds neither a tensor nor a sequence");
   if (item && (item->kind != element || item->dtype != dtype))
@@ -255,10 +269,10 @@ rlx_status rlx_optional_create(rlx_kind element, rlx_dtype dtype, rlx_tensor *it
   return RLX_OK;
 }
 
-rlx_kind rlx_tensor_kind(const rlx_tensor *t) { return t->kind; }
+rlx_kind rlx_tensor_kind(const rlx_tensor *t) { return t ? t->kind : RLX_KIND_TENSOR; }
 
 rlx_tensor *rlx_tensor_item(const rlx_tensor *t, int64_t i) {
-  return t->items && i >= 0 && i < t->count ? t->items[i] : NULL;
+  return t && t->items && i >= 0 && i < t->count ? t->items[i] : NULL;
 }
 
 rlx_operand tensor_operand_pinned(const rlx_tensor *t) {

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/need.h"
 #include "ir/infer.h"
 #include "ir/shape.h"
 
@@ -147,6 +148,7 @@ static rlx_status check_graph(const rlx_graph *g, const scope *outer) {
 rlx_status graph_validate(const rlx_graph *g) { return check_graph(g, NULL); }
 
 rlx_status rlx_graph_validate(const rlx_graph *g) {
+  RLX_NEED(g);
   rlx_graph *copy;
   RLX_TRY(graph_validate(g));
   RLX_TRY(graph_clone(g, &copy)); /* inference refines types in place */

@@ -1,6 +1,7 @@
 /* load.c — rlx_graph_load, rlx_graph_load_memory and rlx_graph_save: ONNX or the text form, told apart by content. */
 #include <string.h>
 
+#include "base/need.h"
 #include "ir/parse.h"
 #include "onnx/folder.h"
 #include "onnx/onnx.h"
@@ -37,6 +38,8 @@ static rlx_status load(mapped_file *file, const char *name, const char *folder, 
 }
 
 rlx_status rlx_graph_load(const char *path, const rlx_load_options *options, rlx_graph **out) {
+  RLX_NEED(path);
+  RLX_NEED(out);
   rlx_load_options o;
   mapped_file *file;
   RLX_TRY(copy_options(options, &o));
@@ -49,6 +52,8 @@ rlx_status rlx_graph_load(const char *path, const rlx_load_options *options, rlx
 }
 
 rlx_status rlx_graph_load_memory(const void *data, size_t size, const rlx_load_options *options, rlx_graph **out) {
+  RLX_NEED(data || !size);
+  RLX_NEED(out);
   rlx_load_options o;
   mapped_file *file;
   RLX_TRY(copy_options(options, &o));
@@ -63,6 +68,8 @@ rlx_status rlx_graph_load_memory(const void *data, size_t size, const rlx_load_o
 }
 
 rlx_status rlx_graph_save(const rlx_graph *g, const char *path) {
+  RLX_NEED(g);
+  RLX_NEED(path);
   rlx_status status = rlx_graph_status(g);
   if (status == RLX_OK) status = onnx_export(g, path, ONNX_FILE_BYTES);
   return status == RLX_OK ? RLX_OK : status_prefix(status, "%s", path);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/need.h"
 #include "onnx/folder.h"
 #include "onnx/npy.h"
 #include "onnx/schema.h"
@@ -19,6 +20,8 @@ rlx_status tensor_file_parse(const mapped_file *file, const char *folder, rlx_te
 }
 
 rlx_status rlx_tensor_read(const char *path, rlx_tensor **out) {
+  RLX_NEED(path);
+  RLX_NEED(out);
   mapped_file *file;
   RLX_TRY(mapped_file_open(path, &file));
   char *folder = path_folder(path);
@@ -82,6 +85,9 @@ static rlx_status read_optional(tensor_source *s, wire_span message, const rlx_t
 }
 
 rlx_status rlx_value_read(const char *path, const rlx_type *type, rlx_tensor **out) {
+  RLX_NEED(path);
+  RLX_NEED(type);
+  RLX_NEED(out);
   mapped_file *file;
   if (type->kind == RLX_KIND_TENSOR) return rlx_tensor_read(path, out);
   if (type->kind == RLX_KIND_MAP) return RLX_FAIL(UNSUPPORTED, "%s: maps cannot be read", path);
@@ -105,6 +111,8 @@ static bool ends_with(const char *s, const char *end) {
 }
 
 rlx_status rlx_tensor_write(const rlx_tensor *t, const char *name, const char *path) {
+  RLX_NEED(t);
+  RLX_NEED(path);
   wire_writer w = {0};
   rlx_status status = RLX_OK;
   if (t->items) return RLX_FAIL(UNSUPPORTED, "%s: only tensors can be written", path);

@@ -156,7 +156,7 @@ static void run_maps(void *arg, int64_t begin, int64_t end) {
         memset(y + (size_t)j * t->element, 0, t->element);
       }
     }
-    for (int64_t c = group * depth; c < (group + 1) * depth && in > 0; c++) {
+    for (int64_t c = group * depth; c < (group + 1) * depth && in > 0 && filter > 0; c++) {
       add_plane(t, t->x + (size_t)((n * s->channels + c) * in) * t->element,
                 t->w + (size_t)((c * wide_maps + map % wide_maps) * filter) * t->element, y);
     }

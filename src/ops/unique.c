@@ -18,8 +18,11 @@ static const rlx_attr_def unique_attrs[] = {
     {.name = "axis", .kind = RLX_ATTR_INT, .offset = offsetof(unique_params, axis)},
     {.name = "sorted", .kind = RLX_ATTR_INT, .offset = offsetof(unique_params, sorted), .default_int = 1},
     {0}};
-static const rlx_port unique_inputs[] = {{.name = "X", .variable = "T", .dtypes = MOVE_WHOLE}, {0}};
-static const rlx_port unique_outputs[] = {{.name = "Y", .variable = "T", .dtypes = MOVE_WHOLE},
+/* What can be compared. */
+#define UNIQUE_TYPES                                                                                                   \
+  (RLX_SET_NUMBERS | RLX_SET(RLX_BOOL) | RLX_SET(RLX_STRING) | RLX_SET(RLX_COMPLEX64) | RLX_SET(RLX_COMPLEX128))
+static const rlx_port unique_inputs[] = {{.name = "X", .variable = "T", .dtypes = UNIQUE_TYPES}, {0}};
+static const rlx_port unique_outputs[] = {{.name = "Y", .variable = "T", .dtypes = UNIQUE_TYPES},
                                           {.name = "indices", .dtypes = MOVE_INT64, .flags = RLX_OPTIONAL},
                                           {.name = "inverse_indices", .dtypes = MOVE_INT64, .flags = RLX_OPTIONAL},
                                           {.name = "counts", .dtypes = MOVE_INT64, .flags = RLX_OPTIONAL},

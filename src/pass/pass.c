@@ -25,6 +25,7 @@ const pass pass_table[] = {
 };
 
 const char *rlx_pass(int i, const char **help) {
+  if (i < 0) return NULL;
   for (const pass *p = pass_table; p->name; p++) {
     if (p->required || i-- > 0) continue;
     if (help) *help = p->help;

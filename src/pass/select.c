@@ -18,6 +18,7 @@ typedef struct selector {
   text problems;
   int problem_count;
   const op_entry *lowering[LOWER_DEPTH]; /* the ops being lowered, outermost first */
+  const rlx_pin *met[LOWER_DEPTH];       /* the pins that these lowerings meet */
   int depth;
   bool native_only; /* what is being lowered must end in native nodes */
 } selector;
@@ -128,14 +129,22 @@ static bool pin_applies(const rlx_pin *p, const rlx_node *n) {
   return !p->op || strcmp(p->op, n->op_name) == 0;
 }
 
+/* What n is lowered from has met the pin already: it says nothing of the nodes made then. */
+static bool pin_is_met(const selector *s, const rlx_pin *p) {
+  for (int i = 0; i < s->depth; i++)
+    if (s->met[i] == p) return true;
+  return false;
+}
+
 /* The most specific pin: a node's before an op's before the session's. */
-static const rlx_pin *pin_of(const target *t, const rlx_node *n) {
+static const rlx_pin *pin_of(const selector *s, const rlx_node *n) {
+  const target *t = s->t;
   const rlx_pin *best = NULL;
   int best_rank = -1;
   for (int i = 0; i < t->options->pin_count; i++) {
     const rlx_pin *p = &t->options->pins[i];
     int rank = p->node ? 2 : p->op ? 1 : 0;
-    if (!pin_applies(p, n) || rank <= best_rank) continue;
+    if (!pin_applies(p, n) || rank <= best_rank || pin_is_met(s, p)) continue;
     best = p;
     best_rank = rank;
   }
@@ -194,6 +203,7 @@ static rlx_status check_native(const selector *s, const rlx_graph *g, size_t fir
 static rlx_status emit_lowered(selector *s, rlx_node *n, rlx_value **outputs) {
   rlx_graph *g = n->graph;
   size_t first = g->nodes.count;
+  s->met[s->depth] = pin_of(s, n);
   s->lowering[s->depth++] = n->op;
   rlx_status status = node_rewrite(n, n->op->op.lower, "lowering", outputs);
   for (size_t i = first; i < g->nodes.count && status == RLX_OK; i++) {
@@ -311,7 +321,7 @@ static rlx_status choose(chooser *c, option *list, int count) {
   sel->chosen = arena_array(m, (size_t)count, sizeof *sel->chosen);
   sel->refused = arena_array(m, (size_t)count, sizeof *sel->refused);
   if (!sel->chosen || !sel->refused) return status_no_memory(sizeof *sel);
-  const rlx_pin *pin = pin_of(c->s->t, c->n);
+  const rlx_pin *pin = pin_of(c->s, c->n);
   sel->pinned = pin != NULL;
   sel->own = true;
   bool final = false;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/need.h"
 #include "base/parallel.h"
 #include "ir/shape.h"
 #include "runtime/session.h"
@@ -48,6 +49,7 @@ void rlx_binding_destroy(rlx_binding *b) {
 }
 
 rlx_status rlx_binding_create(rlx_session *s, rlx_binding **out) {
+  RLX_NEED(out);
   if (!s) return RLX_FAIL(INVALID, "binding: no session");
   rlx_binding *b = mem_zalloc(sizeof *b);
   if (!b) return status_no_memory(sizeof *b);
@@ -105,6 +107,8 @@ static rlx_status check_input(const rlx_value *v, const rlx_tensor *t) {
 }
 
 rlx_status rlx_binding_input(rlx_binding *b, const char *name, rlx_tensor *t, uint32_t flags) {
+  RLX_NEED(b);
+  RLX_NEED(name);
   int i = 0;
   RLX_TRY(idle(b));
   RLX_TRY(find_input(b, name, &i));
@@ -120,6 +124,8 @@ rlx_status rlx_binding_input(rlx_binding *b, const char *name, rlx_tensor *t, ui
 }
 
 rlx_status rlx_binding_output(rlx_binding *b, const char *name, rlx_tensor *t) {
+  RLX_NEED(b);
+  RLX_NEED(name);
   int i = 0;
   RLX_TRY(idle(b));
   RLX_TRY(find_output(b, name, &i));
@@ -138,6 +144,9 @@ rlx_status rlx_binding_output(rlx_binding *b, const char *name, rlx_tensor *t) {
 }
 
 rlx_status rlx_binding_get(rlx_binding *b, const char *name, rlx_tensor **out) {
+  RLX_NEED(b);
+  RLX_NEED(name);
+  RLX_NEED(out);
   int i = 0;
   RLX_TRY(idle(b));
   RLX_TRY(find_output(b, name, &i));
@@ -226,6 +235,7 @@ static rlx_status run_now(rlx_binding *b, const rlx_run_options *options) {
 }
 
 rlx_status rlx_run(rlx_binding *b, const rlx_run_options *options) {
+  RLX_NEED(b);
   RLX_TRY(idle(b));
   RLX_TRY(check_options(options));
   return run_now(b, options);
@@ -240,6 +250,7 @@ static void *run_submitted(void *arg) {
 
 rlx_status rlx_submit(rlx_binding *b, const rlx_run_options *options, const rlx_sync *waits, int wait_count,
                       const rlx_sync *signals, int signal_count) {
+  RLX_NEED(b);
   (void)waits;
   (void)signals;
   RLX_TRY(idle(b));
@@ -255,6 +266,7 @@ rlx_status rlx_submit(rlx_binding *b, const rlx_run_options *options, const rlx_
 }
 
 rlx_status rlx_wait(rlx_binding *b) {
+  RLX_NEED(b);
   if (!b->submitted) return RLX_FAIL(INVALID, "nothing was submitted");
   pthread_join(b->thread, NULL);
   b->submitted = false;
@@ -265,12 +277,15 @@ rlx_status rlx_wait(rlx_binding *b) {
 /* ---- cancelling --------------------------------------------------------------------------- */
 
 rlx_status rlx_cancel_create(rlx_cancel **out) {
+  RLX_NEED(out);
   rlx_cancel *c = mem_zalloc(sizeof *c);
   if (!c) return status_no_memory(sizeof *c);
   *out = c;
   return RLX_OK;
 }
 
-void rlx_cancel_set(rlx_cancel *c, bool cancelled) { __atomic_store_n(&c->set, cancelled, __ATOMIC_RELAXED); }
+void rlx_cancel_set(rlx_cancel *c, bool cancelled) {
+  if (c) __atomic_store_n(&c->set, cancelled, __ATOMIC_RELAXED);
+}
 
 void rlx_cancel_destroy(rlx_cancel *c) { mem_free(c); }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
+#include "base/need.h"
 #include "base/text.h"
 #include "ir/infer.h"
 #include "ir/registry.h"
@@ -69,6 +70,8 @@ static rlx_status run_one(rlx_session *s, rlx_tensor *const *inputs, rlx_tensor 
 
 rlx_status rlx_call(rlx_registry *registry, const char *op, const rlx_attr *attrs, int attr_count,
                     rlx_tensor *const *inputs, int input_count, rlx_tensor **outputs, int output_count) {
+  RLX_NEED(inputs || input_count <= 0);
+  RLX_NEED(outputs || output_count <= 0);
   if (!op || input_count < 0 || output_count < 0) return RLX_FAIL(INVALID, "call: no op, or a negative count");
   rlx_graph *g;
   rlx_session *s = NULL;
@@ -140,6 +143,10 @@ static rlx_status ask(rlx_graph *g, const one_op *o, const target *t, rlx_which_
 
 rlx_status rlx_which(rlx_registry *registry, const char *device, const char *op, const rlx_attr *attrs, int attr_count,
                      const rlx_type *inputs, int input_count, rlx_which_answer **out) {
+  RLX_NEED(op);
+  RLX_NEED(out);
+  RLX_NEED(inputs || input_count <= 0);
+  if (input_count < 0) return RLX_FAIL(INVALID, "which: %d inputs", input_count);
   const backend *b;
   int index;
   RLX_TRY(backend_find(device, &b, &index));

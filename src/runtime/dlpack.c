@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/need.h"
 #include "base/status.h"
 #include "ir/shape.h"
 #include "ir/tensor.h"
@@ -55,15 +56,19 @@ static void release_exported(struct DLManagedTensor *self) {
 }
 
 rlx_status rlx_tensor_to_dlpack(rlx_tensor *t, struct DLManagedTensor **out) {
+  RLX_NEED(t);
+  RLX_NEED(out);
+  if (t->items) return RLX_FAIL(UNSUPPORTED, "dlpack: it has no sequences and optionals");
   int i = 0;
   while (i < CODE_COUNT && codes[i].dtype != t->dtype) i++;
   if (i == CODE_COUNT) return RLX_FAIL(UNSUPPORTED, "dlpack: it has no type for %s", rlx_dtype_name(t->dtype));
-  exported *e = mem_zalloc(sizeof *e);
-  if (!e) return status_no_memory(sizeof *e);
+  void *data = rlx_tensor_data(t);
+  exported *e = data || !t->bytes ? mem_zalloc(sizeof *e) : NULL;
+  if (!e) return status_no_memory(data || !t->bytes ? sizeof *e : t->bytes);
   memcpy(e->shape, t->dims, sizeof e->shape);
   shape_strides(t->rank, t->dims, e->strides);
   e->tensor = rlx_tensor_retain(t);
-  e->managed = (struct DLManagedTensor){{.data = rlx_tensor_data(t),
+  e->managed = (struct DLManagedTensor){{.data = data,
                                          .device = {DL_CPU, 0},
                                          .rank = t->rank,
                                          .dtype = {codes[i].code, (uint8_t)rlx_dtype_bits(t->dtype), 1},
@@ -87,6 +92,8 @@ static void release_imported(void *user) {
 }
 
 rlx_status rlx_tensor_from_dlpack(struct DLManagedTensor *m, rlx_tensor **out) {
+  RLX_NEED(m);
+  RLX_NEED(out);
   const dl_tensor *d = &m->tensor;
   rlx_dtype dtype = dtype_of(&d->dtype);
   if (d->device.type != DL_CPU)
@@ -95,6 +102,7 @@ rlx_status rlx_tensor_from_dlpack(struct DLManagedTensor *m, rlx_tensor **out) {
     return RLX_FAIL(UNSUPPORTED, "dlpack: type code %d of %d bits and %d lanes", d->dtype.code, d->dtype.bits,
                     d->dtype.lanes);
   if (d->rank < 0 || d->rank > RLX_MAX_RANK) return RLX_FAIL(INVALID, "dlpack: rank %d", d->rank);
+  RLX_NEED(d->shape || d->rank == 0);
   int64_t count = shape_count(d->rank, d->shape), expected = 1;
   for (int i = d->rank - 1; i >= 0 && d->strides && count > 0; i--) {
     if (d->shape[i] != 1 && d->strides[i] != expected)

@@ -253,7 +253,8 @@ char *exec_text(rlx_ctx *ctx, size_t size) {
 
 rlx_status exec_output_value(rlx_ctx *ctx, int output, rlx_tensor *value) {
   const rlx_value *v = rlx_node_output(ctx->node, output);
-  if (!v || v->type.kind != value->kind || !ctx->outputs[output].data) {
+  bool fits = v && v->type.kind == value->kind && value->kind != RLX_KIND_TENSOR;
+  if (!fits || !ctx->outputs[output].data) {
     rlx_tensor_destroy(value);
     return rlx_fail(ctx, RLX_INVALID, "rlx_output_value: output %d is not wanted, or not of this kind", output);
   }

@@ -121,6 +121,9 @@ static rlx_status new_output(const run_frame *f, const program_output *out, cons
   bool dense = is->dtype != RLX_STRING && is->dtype != RLX_UNDEFINED;
   if (f->gpu && !out->call && dense && gpu_memory_is_unified(f->arena)) /* the device writes it, the host reads it */
     return session_tensor(f->rs->session, is->dtype, is->rank, is->dims, t);
+  /* It becomes the caller's and is not counted, but must fit beside what is: a small file may ask for any size. */
+  RLX_TRY(session_charge(f->rs->session, is->bytes));
+  (void)session_charge(f->rs->session, -is->bytes);
   int64_t cell = sizeof(rlx_tensor *); /* of a subgraph's result: the bytes are all that matters */
   return is->dtype == RLX_UNDEFINED ? tensor_alloc(RLX_UINT8, 1, &cell, t)
                                     : tensor_alloc(is->dtype, is->rank, is->dims, t);

@@ -7,6 +7,7 @@
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/need.h"
 #include "base/parallel.h"
 #include "ir/shape.h"
 #include "ir/validate.h"
@@ -211,6 +212,7 @@ static rlx_status bind_ahead(rlx_session *s) {
 }
 
 rlx_status rlx_session_create(const rlx_graph *g, const rlx_session_options *options, rlx_session **out) {
+  RLX_NEED(out);
   if (!g) return RLX_FAIL(INVALID, "session: no graph");
   RLX_TRY(rlx_graph_status(g));
   RLX_TRY(graph_validate(g));
@@ -262,10 +264,12 @@ void rlx_session_destroy(rlx_session *s) {
 
 /* ---- looking ------------------------------------------------------------------------------ */
 
-int rlx_session_input_count(const rlx_session *s) { return (int)s->source->inputs.count; }
-int rlx_session_output_count(const rlx_session *s) { return (int)s->source->outputs.count; }
+int rlx_session_input_count(const rlx_session *s) { return s ? (int)s->source->inputs.count : 0; }
+int rlx_session_output_count(const rlx_session *s) { return s ? (int)s->source->outputs.count : 0; }
 
 rlx_status rlx_session_input(const rlx_session *s, int i, rlx_port_info *info) {
+  RLX_NEED(s);
+  RLX_NEED(info);
   if (i < 0 || i >= rlx_session_input_count(s))
     return RLX_FAIL(NOT_FOUND, "input %d of %d", i, rlx_session_input_count(s));
   const rlx_value *v = s->source->inputs.data[i];
@@ -274,6 +278,8 @@ rlx_status rlx_session_input(const rlx_session *s, int i, rlx_port_info *info) {
 }
 
 rlx_status rlx_session_output(const rlx_session *s, int i, rlx_port_info *info) {
+  RLX_NEED(s);
+  RLX_NEED(info);
   if (i < 0 || i >= rlx_session_output_count(s))
     return RLX_FAIL(NOT_FOUND, "output %d of %d", i, rlx_session_output_count(s));
   const graph_output *o = &s->source->outputs.data[i];
@@ -283,6 +289,7 @@ rlx_status rlx_session_output(const rlx_session *s, int i, rlx_port_info *info) 
 }
 
 void rlx_session_get_stats(const rlx_session *s, rlx_session_stats *stats) {
+  if (!s || !stats) return;
   rlx_session_stats now = {
       .struct_size = sizeof now,
       .builds = __atomic_load_n(&s->builds_made, __ATOMIC_RELAXED),
@@ -311,6 +318,8 @@ void rlx_session_get_stats(const rlx_session *s, rlx_session_stats *stats) {
 }
 
 rlx_status rlx_report(const rlx_session *s, rlx_report_format format, char **out) {
+  RLX_NEED(s);
+  RLX_NEED(out);
   text t = {0};
   rlx_session_stats stats = {.struct_size = sizeof stats};
   rlx_session_get_stats(s, &stats);

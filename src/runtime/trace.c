@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/need.h"
 #include "base/text.h"
 #include "runtime/session.h"
 
@@ -50,6 +51,7 @@ rlx_status trace_close(trace *t) {
 }
 
 rlx_status rlx_trace(rlx_session *s, const char *path) {
+  RLX_NEED(s);
   rlx_status closed = trace_close(s->trace);
   s->trace = NULL;
   if (!path || closed != RLX_OK) return closed;

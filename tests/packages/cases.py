@@ -21,8 +21,9 @@ def _info(name, array):
 class Case:
     """One test case: node() adds a node with values for its inputs and outputs; write() makes the files."""
 
-    def __init__(self, package, name, opset=ONNX_OPSET):
-        self.folder, self.name = HERE / package / name, name
+    def __init__(self, package, name, opset=ONNX_OPSET, weights=False):
+        """weights: operands are initializers, not inputs. Nothing folds them where the op is not rlx's own."""
+        self.folder, self.name, self.weights = HERE / package / name, name, weights
         self.nodes, self.inputs, self.outputs = [], [], []
         self.opsets = {"": opset}
 
@@ -33,28 +34,29 @@ class Case:
         for i, value in enumerate(inputs):
             if isinstance(value, np.ndarray):
                 names.append(f"x{number}_{i}")
-                self.inputs.append((names[-1], np.ascontiguousarray(value)))
+                self.inputs.append((names[-1], np.asarray(value, order="C")))
             else:
                 names.append(value or "")
         for i, value in enumerate(outputs):
             results.append("" if value is None else f"y{number}_{i}")
             if isinstance(value, np.ndarray):
-                self.outputs.append((results[-1], np.ascontiguousarray(value)))
+                self.outputs.append((results[-1], np.asarray(value, order="C")))
         if domain:
             self.opsets[domain] = 1
         self.nodes.append(helper.make_node(op_type, names, results, domain=domain, **attributes))
         return results
 
     def write(self):
-        graph = helper.make_graph(self.nodes, self.name, [_info(*i) for i in self.inputs],
-                                  [_info(*o) for o in self.outputs])
+        fixed, given = (self.inputs, []) if self.weights else ([], self.inputs)
+        graph = helper.make_graph(self.nodes, self.name, [_info(*i) for i in given], [_info(*o) for o in self.outputs],
+                                  [numpy_helper.from_array(array, name) for name, array in fixed])
         opsets = [helper.make_opsetid(domain, version) for domain, version in self.opsets.items()]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=9, producer_name="rlx")
         data = self.folder / "test_data_set_0"
         shutil.rmtree(self.folder, ignore_errors=True)
         data.mkdir(parents=True)
         (self.folder / "model.onnx").write_bytes(model.SerializeToString(deterministic=True))
-        for kind, values in (("input", self.inputs), ("output", self.outputs)):
+        for kind, values in (("input", given), ("output", self.outputs)):
             for i, (name, array) in enumerate(values):
                 (data / f"{kind}_{i}.pb").write_bytes(numpy_helper.from_array(array, name).SerializeToString())
 

@@ -94,6 +94,10 @@ static rlx_status softmax_run(rlx_ctx *ctx) {
 
 static const char *norm_why_not(const rlx_node *n) {
   if (only_float(n)) return only_float(n);
+  for (int i = 1; i < rlx_node_input_count(n); i++) {
+    const rlx_type *t = rlx_node_input_type(n, i);
+    if (t && t->dtype != RLX_FLOAT) return rlx_reason("scale or bias is of %s", rlx_dtype_name(t->dtype));
+  }
   if (rlx_node_output_count(n) > 1) return "the mean and deviation are wanted too";
   return rlx_depends_on_extents;
 }

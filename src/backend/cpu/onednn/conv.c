@@ -33,6 +33,8 @@ static const char *why_not_pads(const window_attrs *a, const rlx_type *w) {
   return NULL;
 }
 
+static const char no_channels[] = "no input channels";
+
 static const char *why_not(const rlx_node *n) {
   const rlx_type *x = rlx_node_input_type(n, 0), *w = rlx_node_input_type(n, 1);
   const char *bad = onednn_check_type(w, "W", 3, 5);
@@ -42,7 +44,13 @@ static const char *why_not(const rlx_node *n) {
   if (bad) return bad;
   if (!onednn_convolves()) return "the processor has no AVX2";
   conv_params p = plain_params(rlx_node_params(n), is_fused(n));
-  return why_not_pads(&p.window, w);
+  const char *pads = why_not_pads(&p.window, w);
+  if (pads || w->dims[1] > 0) return pads;
+  return w->dims[1] == 0 ? no_channels : rlx_depends_on_extents;
+}
+
+static const char *why_not_bound(const rlx_bound *b) {
+  return rlx_bound_input(b, 1)->dims[1] == 0 ? no_channels : NULL;
 }
 
 /* A group whose channels do not fill blocks is served in no layout but row-major and channels last. */
@@ -139,9 +147,9 @@ static rlx_status run(rlx_ctx *ctx) {
 }
 
 #define HEAD(op_name)                                                                                                  \
-  .op = (op_name), .name = "onednn", .why_not = why_not, .layouts = layouts, .packing = packing, .pack = pack,        \
-  .workspace = workspace, .prepare = prepare, .release = onednn_release, .run_init = onednn_run_init,                  \
-  .run_done = onednn_run_done
+  .op = (op_name), .name = "onednn", .why_not = why_not, .why_not_bound = why_not_bound, .layouts = layouts,           \
+  .packing = packing, .pack = pack, .workspace = workspace, .prepare = prepare, .release = onednn_release,             \
+  .run_init = onednn_run_init, .run_done = onednn_run_done
 
 static const rlx_cpu_kernel conv = {.struct_size = sizeof(rlx_cpu_kernel), .head = {HEAD("onnx.Conv")}, .run = run};
 
