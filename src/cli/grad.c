@@ -1,6 +1,7 @@
 // grad.c — rlx grad: a model with the gradients or tangents of its values as outputs.
 #include "cli/model.h"
 
+#include <cjson/cJSON.h>
 #include <rlx/extend.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@ typedef struct settings {
   const char *output;
   bool forward;
   bool only;
+  bool json;
 } settings;
 
 // The values that were named, found in the graph.
@@ -87,6 +89,22 @@ static int differentiate(const settings *set, rlx_graph *g, const named_values *
   return CLI_OK;
 }
 
+// The outputs that were added.
+static void show(const settings *set) {
+  const cli_list *names = set->forward ? &set->losses : &set->wrt;
+  cJSON *json = set->json ? cJSON_CreateObject() : NULL;
+  cJSON *list = json ? cJSON_AddArrayToObject(json, "outputs") : NULL;
+  for (int i = 0; i < names->count; i++) {
+    char *name = cli_format("%s_%s", names->items[i], set->forward ? "tangent" : "grad");
+    if (json)
+      cJSON_AddItemToArray(list, cJSON_CreateString(name));
+    else
+      printf("output %s\n", name);
+    free(name);
+  }
+  if (json) cli_print_json(json);
+}
+
 static int run(const void *opaque, const cli_list *arguments) {
   const settings *set = opaque;
   cli_model m = {0};
@@ -96,6 +114,7 @@ static int run(const void *opaque, const cli_list *arguments) {
   if (code == CLI_OK) code = find_values(m.graph, &set->losses, "--loss", &loss);
   if (code == CLI_OK) code = find_values(m.graph, &set->wrt, "--wrt", &wrt);
   if (code == CLI_OK) code = differentiate(set, m.graph, &loss, &wrt);
+  if (code == CLI_OK) show(set);
   free(loss.values);
   free(wrt.values);
   cli_model_close(&m);
@@ -113,6 +132,7 @@ static const cli_option options[] = {
     {"--only", NULL, "leave the model's own outputs out", CLI_FLAG, offsetof(settings, only), 0, 0, 0},
     {"--ops", "NAME|FILE", "load a package of ops; may be given several times", CLI_LIST, offsetof(settings, ops), 0, 0,
      0},
+    CLI_OPTION_JSON(settings),
     CLI_OPTION_END,
 };
 

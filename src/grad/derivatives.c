@@ -43,7 +43,7 @@ static rlx_status check_values(const rlx_graph *g, const char *what, rlx_value *
 static rlx_status check_floats(const char *what, rlx_value *const *values, int count) {
   char type[200];
   for (int i = 0; i < count; i++)
-    if (values[i]->type.kind != RLX_KIND_TENSOR || !transform_carries(values[i]))
+    if (values[i]->type.kind != RLX_KIND_TENSOR || !transform_is_float(values[i]))
       return RLX_FAIL(INVALID, "derivatives: %s '%s' is %s; floats only have derivatives", what, values[i]->name,
                       type_text(&values[i]->type, type, sizeof type));
   return RLX_OK;

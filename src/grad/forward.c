@@ -49,7 +49,7 @@ static rlx_status transpose(forward *f, rlx_node *n, const value_list *inputs, c
   int count = 0;
   if (!u || !dx || !by || !found) return status_no_memory(sizeof *u);
   for (size_t k = 0; k < outputs; k++)
-    if (*n->outputs[k]->name && transform_carries(n->outputs[k]))
+    if (*n->outputs[k]->name && transform_is_float(n->outputs[k]))
       by[count++] = u[k] = derivative_filled(g, n->outputs[k], 0);
   RLX_TRY(transform_settle(f->t));
   begin = g->nodes.count;

@@ -165,7 +165,9 @@ void transform_close(transform *t) { t->depth--; }
 
 /* ---- flow --------------------------------------------------------------------------------- */
 
-bool transform_carries(const rlx_value *v) { return (RLX_SET_FLOATS >> v->type.dtype & 1) != 0; }
+bool transform_is_float(const rlx_value *v) { return (RLX_SET_FLOATS >> v->type.dtype & 1) != 0; }
+
+bool transform_carries(const rlx_value *v) { return v->type.dtype == RLX_UNDEFINED || transform_is_float(v); }
 
 bool transform_stops(const rlx_node *n) { return n->op && (n->op->op.traits & RLX_STOP_GRADIENT); }
 

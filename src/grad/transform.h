@@ -32,7 +32,8 @@ transform_rewrite *transform_rewriting(const rlx_node *n);
 rlx_status transform_open(transform *t, rlx_node *n, rlx_value **outputs);
 void transform_close(transform *t);
 
-/* Derivatives flow through values of these types. */
+/* Derivatives flow through floats, and through what may be floats for all that is known. */
+bool transform_is_float(const rlx_value *v);
 bool transform_carries(const rlx_value *v);
 bool transform_stops(const rlx_node *n); /* RLX_STOP_GRADIENT */
 
