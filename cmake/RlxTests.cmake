@@ -3,7 +3,8 @@
 
 set(rlx_test_env
   "RLX=${CMAKE_BINARY_DIR}/rlx" "BUILD=${CMAKE_BINARY_DIR}" "SRC=${CMAKE_SOURCE_DIR}" "SANITIZE=${RLX_SANITIZE}"
-  "RLX_PACKAGE_PATH=${CMAKE_BINARY_DIR}/packages")
+  "RLX_PACKAGE_PATH=${CMAKE_BINARY_DIR}/packages"
+  "MESA_SHADER_CACHE_DIR=${CMAKE_BINARY_DIR}/mesa-cache" "RLX_PIPELINE_CACHE=${CMAKE_BINARY_DIR}/pipeline-cache")
 if(RLX_SANITIZE STREQUAL "address")
   # Unit tests hold the library, and packages that they open bring librlx.so: its variables exist twice, by design.
   list(APPEND rlx_test_env "ASAN_OPTIONS=detect_leaks=1:detect_odr_violation=0" "UBSAN_OPTIONS=print_stacktrace=1")

@@ -1,5 +1,5 @@
 /* test_sparse.c — the package sparse: derivatives against central differences, matrices that are wrong, factorisations
- * that are kept, threads. Values against SciPy are in tests/models/sparse. */
+ * that are kept, threads. Values against SciPy are in tests/packages/sparse. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -13,7 +13,8 @@ fail() {
 debian_packages() {
     case $1 in
     build) echo "gcc g++ make cmake ninja-build pkg-config ccache libcjson-dev libxxhash-dev libcmocka-dev libdnnl-dev" \
-                "glslang-dev spirv-tools mesa-vulkan-drivers libvulkan-dev" \
+                "libjpeg-dev libpng-dev libwebp-dev libtiff-dev libopenjp2-7-dev" \
+                "glslang-dev spirv-tools mesa-vulkan-drivers libvulkan-dev vulkan-validationlayers" \
                 "libsuitesparse-dev liblapacke-dev python3 python3-venv" ;;
     check) echo "clang-format cppcheck binutils python3 g++" ;;
     tsan) echo "clang libomp-dev llvm" ;;

@@ -7,12 +7,6 @@
 
 enum { VALUE, SHAPES, LOCATIONS, WEIGHTS, GRAD };
 
-/* The sizes of a node whose dims are known. */
-typedef struct sample_shape {
-  deform_levels levels;
-  int64_t batch, queries, heads, points, width, rows; /* width: of one head */
-} sample_shape;
-
 /* NULL, or why value [batch, rows, heads, width], locations [batch, queries, heads, levels, points, 2] and weights do
  * not fit; dims may be unknown. */
 static const char *fault(const rlx_type *value, const rlx_type *locations, const rlx_type *weights) {
@@ -86,25 +80,30 @@ static rlx_type type_of(const rlx_operand *o) {
   return t;
 }
 
-static rlx_status resolve(const rlx_ctx *ctx, sample_shape *s) {
-  rlx_type value = type_of(&ctx->inputs[VALUE]), locations = type_of(&ctx->inputs[LOCATIONS]);
-  rlx_type weights = type_of(&ctx->inputs[WEIGHTS]);
-  const rlx_operand *shapes = &ctx->inputs[SHAPES];
+const char *sample_resolve(const rlx_operand *const operands[], const rlx_operand *grad, sample_shape *s) {
+  rlx_type value = type_of(operands[VALUE]), locations = type_of(operands[LOCATIONS]);
+  rlx_type weights = type_of(operands[WEIGHTS]), result = {.rank = RLX_UNKNOWN};
+  const rlx_operand *shapes = operands[SHAPES];
+  if (grad) result = type_of(grad);
   const char *bad = fault(&value, &locations, &weights);
+  if (!bad) bad = grad_fault(&value, &locations, &result);
   if (!bad && shapes->count != 2 * locations.dims[3])
     bad = rlx_reason("shapes has %lld numbers for %lld levels", (long long)shapes->count, (long long)locations.dims[3]);
   if (!bad) bad = deform_levels_from(shapes->data, locations.dims[3], &s->levels);
   if (!bad && s->levels.total != value.dims[1])
     bad =
         rlx_reason("the levels have %lld places, value has %lld", (long long)s->levels.total, (long long)value.dims[1]);
-  if (!bad && ctx->input_count > GRAD) {
-    rlx_type grad = type_of(&ctx->inputs[GRAD]);
-    bad = grad_fault(&value, &locations, &grad);
-  }
-  if (bad) return rlx_fail(ctx, RLX_INVALID, "%s", bad);
+  if (bad) return bad;
   s->batch = value.dims[0], s->rows = value.dims[1], s->heads = value.dims[2], s->width = value.dims[3];
   s->queries = locations.dims[1], s->points = locations.dims[4];
-  return RLX_OK;
+  return NULL;
+}
+
+static rlx_status resolve(const rlx_ctx *ctx, sample_shape *s) {
+  const rlx_operand *operands[] = {&ctx->inputs[VALUE], &ctx->inputs[SHAPES], &ctx->inputs[LOCATIONS],
+                                   &ctx->inputs[WEIGHTS]};
+  const char *bad = sample_resolve(operands, ctx->input_count > GRAD ? &ctx->inputs[GRAD] : NULL, s);
+  return bad ? rlx_fail(ctx, RLX_INVALID, "%s", bad) : RLX_OK;
 }
 
 /* ---- in double -------------------------------------------------------------------------------------------------- */

@@ -34,6 +34,7 @@ static const struct {
     [OPTION_FALLBACK] = {"RLX_FALLBACK", "overrides the fallback policy: allow, warn, forbid"},
     [OPTION_DEBUG] = {"RLX_DEBUG", "debug switches, ',' between them"},
     [OPTION_DBG_CUSTOM] = {"RLX_DBG_CUSTOM", "1: a line for every custom op that runs"},
+    [OPTION_METAL_LIBRARY] = {"RLX_METAL_LIBRARY", "a library opened in place of the system's Metal, for tests"},
     [OPTION_THREADS] = {"RLX_THREADS", "threads of a session that does not say"},
 };
 

@@ -1,37 +1,36 @@
-/* clone.c — deep copies of graphs. */
+/* clone.c — deep copies of graphs, and of what is in one into another. */
 #include <string.h>
 
+#include "base/memory.h"
 #include "ir/graph.h"
 
-/* A graph being copied, and its values by id → their copies. */
-typedef struct mapping {
+/* Old graph → new graph, for values of graphs around a subgraph. */
+typedef struct clone_level {
   const rlx_graph *from;
-  rlx_value *const *values;
-} mapping;
-
-/* The graphs being copied, outermost first. */
+  rlx_graph *to;
+  rlx_value **values; /* by id in from; NULL: those of `to` with the same ids */
+} clone_level;
 typedef struct cloner {
-  VECTOR(mapping) open;
-  const rlx_graph *around; /* values of this graph and those around it stand for themselves; NULL: none */
+  VECTOR(clone_level) levels;
 } cloner;
 
+/* A value of a graph that is not being copied stands for itself. */
 static rlx_value *mapped(const cloner *c, rlx_value *v) {
-  if (!v) return NULL;
-  for (size_t i = c->open.count; i-- > 0;)
-    if (c->open.data[i].from == v->graph) return c->open.data[i].values[v->id];
-  for (const rlx_graph *g = c->around; g; g = g->parent)
-    if (g == v->graph) return v;
-  return NULL;
+  for (size_t i = c->levels.count; v && i-- > 0;) {
+    const clone_level *l = &c->levels.data[i];
+    if (l->from == v->graph) return l->values ? l->values[v->id] : l->to->values.data[v->id];
+  }
+  return v;
 }
 
-static rlx_status clone_value(rlx_graph *to, const rlx_value *v) {
-  rlx_value *copy = graph_value(to, v->name);
+/* name NULL: made. */
+static rlx_status clone_value(rlx_graph *to, const char *name, const rlx_value *v, rlx_value **out) {
+  rlx_value *copy = graph_value(to, name);
   if (!copy) return status_no_memory(sizeof *copy);
   copy->type = v->type;
   copy->constant = rlx_tensor_retain(v->constant);
-  copy->is_input = v->is_input;
-  copy->is_output = v->is_output;
   copy->layout = v->layout;
+  *out = copy;
   if (!v->symbols) return RLX_OK;
   copy->symbols = arena_array(&to->memory, RLX_MAX_RANK, sizeof *copy->symbols);
   if (!copy->symbols) return status_no_memory(1);
@@ -88,6 +87,10 @@ static rlx_status clone_lists(cloner *c, const rlx_graph *g, rlx_graph *to) {
   }
   for (size_t i = 0; i < g->inputs.count; i++)
     if (!vector_push(&to->inputs, mapped(c, g->inputs.data[i]))) return status_no_memory(1);
+  for (size_t i = 0; i < g->defaults.count; i++) {
+    graph_default d = {mapped(c, g->defaults.data[i].value), g->defaults.data[i].type};
+    if (!vector_push(&to->defaults, d)) return status_no_memory(1);
+  }
   return rlx_graph_status(to);
 }
 
@@ -95,9 +98,13 @@ static rlx_status fill(cloner *c, const rlx_graph *g, rlx_graph *to) {
   to->name = arena_strdup(&to->memory, g->name);
   to->name_counter = g->name_counter;
   if (!to->name) return status_no_memory(1);
-  for (size_t i = 0; i < g->values.count; i++) RLX_TRY(clone_value(to, g->values.data[i]));
-  rlx_value **values = arena_copy(&to->memory, to->values.data, to->values.count * sizeof *values);
-  if (!values || !vector_push(&c->open, (mapping){g, values})) return status_no_memory(1);
+  for (size_t i = 0; i < g->values.count; i++) {
+    rlx_value *copy;
+    const rlx_value *v = g->values.data[i];
+    RLX_TRY(clone_value(to, v->name, v, &copy));
+    copy->is_input = v->is_input;
+    copy->is_output = v->is_output;
+  }
   RLX_TRY(clone_lists(c, g, to));
   for (size_t i = 0; i < g->nodes.count; i++) RLX_TRY(clone_node(c, to, g->nodes.data[i]));
   for (size_t i = 0; i < g->outputs.count; i++) {
@@ -110,9 +117,9 @@ static rlx_status fill(cloner *c, const rlx_graph *g, rlx_graph *to) {
 static rlx_status clone_graph(cloner *c, const rlx_graph *g, rlx_graph *parent, rlx_graph **out) {
   rlx_graph *to;
   RLX_TRY(graph_create(g->registry, parent, &to));
-  size_t depth = c->open.count;
-  rlx_status status = fill(c, g, to);
-  c->open.count = depth;
+  size_t depth = c->levels.count;
+  rlx_status status = vector_push(&c->levels, ((clone_level){g, to, NULL})) ? fill(c, g, to) : status_no_memory(1);
+  c->levels.count = depth;
   if (status != RLX_OK && !parent)
     rlx_graph_destroy(to);
   else if (status == RLX_OK)
@@ -124,53 +131,39 @@ rlx_status graph_clone(const rlx_graph *g, rlx_graph **out) {
   RLX_TRY(rlx_graph_status(g));
   cloner c = {0};
   rlx_status status = clone_graph(&c, g, NULL, out);
-  vector_finish(&c.open);
+  vector_finish(&c.levels);
   return status;
 }
 
 rlx_status graph_clone_body(const rlx_graph *g, rlx_graph *parent, rlx_graph **out) {
   RLX_TRY(rlx_graph_status(g));
-  cloner c = {.around = parent};
+  cloner c = {0};
   rlx_status status = clone_graph(&c, g, parent, out);
-  vector_finish(&c.open);
+  vector_finish(&c.levels);
   return status;
 }
 
-/* ---- copying into a graph ----------------------------------------------------------------- */
+/* ---- a subgraph's nodes in the graph around it -------------------------------------------- */
 
-/* Values of `from` as they are called in `into`: inputs as given, constants and results anew. */
-static rlx_status inline_values(const rlx_graph *from, rlx_graph *into, rlx_value *const *inputs, rlx_value **values) {
-  for (size_t i = 0; i < from->inputs.count; i++) values[from->inputs.data[i]->id] = inputs[i];
-  for (size_t i = 0; i < from->values.count; i++) {
-    const rlx_value *v = from->values.data[i];
-    if (v->is_input) continue;
-    rlx_value *copy = graph_value(into, *v->name ? NULL : "");
-    if (!copy) return status_no_memory(sizeof *copy);
-    copy->type = v->type;
-    copy->constant = rlx_tensor_retain(v->constant);
-    values[i] = copy;
+static rlx_status inline_values(const rlx_graph *body, rlx_value *const *inputs, rlx_graph *g, rlx_value **values) {
+  for (size_t i = 0; i < body->inputs.count; i++) values[body->inputs.data[i]->id] = inputs[i];
+  for (size_t i = 0; i < body->values.count; i++) {
+    const rlx_value *v = body->values.data[i];
+    if (!v->is_input) RLX_TRY(clone_value(g, *v->name ? NULL : "", v, &values[i])); /* an input may be left out */
   }
   return RLX_OK;
 }
 
-static rlx_status inline_node(cloner *c, rlx_graph *into, const rlx_node *n) {
-  size_t before = into->nodes.count;
-  RLX_TRY(clone_node(c, into, n));
-  rlx_node *copy = into->nodes.data[before];
-  copy->name = graph_fresh_name(into, "node");
-  return copy->name ? RLX_OK : status_no_memory(1);
-}
-
-rlx_status graph_inline(const rlx_graph *from, rlx_graph *into, rlx_value *const *inputs, rlx_value **outputs) {
-  RLX_TRY(rlx_graph_status(from));
-  cloner c = {.around = into};
-  rlx_value **values = arena_array(&into->memory, from->values.count, sizeof *values);
-  rlx_status status = values ? inline_values(from, into, inputs, values) : status_no_memory(1);
-  if (status == RLX_OK && !vector_push(&c.open, (mapping){from, values})) status = status_no_memory(1);
-  for (size_t i = 0; i < from->nodes.count && status == RLX_OK; i++)
-    status = inline_node(&c, into, from->nodes.data[i]);
-  for (size_t i = 0; i < from->outputs.count && status == RLX_OK; i++)
-    outputs[i] = mapped(&c, from->outputs.data[i].value);
-  vector_finish(&c.open);
+rlx_status graph_inline(rlx_graph *g, const rlx_graph *body, rlx_value *const *inputs, rlx_value **outputs) {
+  rlx_value **values = mem_array(body->values.count, sizeof *values);
+  cloner c = {0};
+  if (!values) return status_no_memory(body->values.count * sizeof *values);
+  rlx_status status = inline_values(body, inputs, g, values);
+  if (status == RLX_OK && !vector_push(&c.levels, ((clone_level){body, g, values}))) status = status_no_memory(1);
+  for (size_t i = 0; i < body->nodes.count && status == RLX_OK; i++) status = clone_node(&c, g, body->nodes.data[i]);
+  for (size_t i = 0; i < body->outputs.count && status == RLX_OK; i++)
+    outputs[i] = mapped(&c, body->outputs.data[i].value);
+  vector_finish(&c.levels);
+  mem_free(values);
   return status;
 }

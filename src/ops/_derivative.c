@@ -237,7 +237,12 @@ static rlx_status add_source(rlx_graph *g, rlx_value *const *inputs, rlx_value *
   lexer_start(&p.lex, source, size, "derivative");
   status = parser_graph(&p, holder, &made);
   arena_finish(&p.scratch);
-  if (status == RLX_OK) status = graph_inline(made, g, inputs, outputs);
+  size_t first = g->nodes.count;
+  if (status == RLX_OK) status = graph_inline(g, made, inputs, outputs);
+  for (size_t i = first; i < g->nodes.count && status == RLX_OK; i++) {
+    g->nodes.data[i]->name = graph_fresh_name(g, "node");
+    if (!g->nodes.data[i]->name) status = status_no_memory(1);
+  }
   char line[STATUS_TEXT_BYTES];
   status_save(line);
   rlx_graph_destroy(holder);

@@ -122,7 +122,7 @@ static rlx_status vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx
                          " at = Reshape (i, all) v = Gather (flat, at) s = Shape (x) dx = Reshape (v, s) }");
 }
 
-static const rlx_attr_def attrs[] = {WINDOW_KERNEL(unpool_params, RLX_REQUIRED), WINDOW_ATTRS(unpool_params), {0}};
+static const rlx_attr_def attrs[] = {WINDOW_KERNEL(unpool_params, RLX_REQUIRED), WINDOW_STEPS(unpool_params), {0}};
 static const rlx_op max_unpool = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.MaxUnpool",

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "ir/shape.h"
-#include "pass/select.h"
+#include "pass/policy.h"
 
 static const char *policy_name(rlx_policy p) {
   static const char *const names[] = {"allow", "warn", "budget", "forbid"};
@@ -18,14 +18,17 @@ static bool is_view(const rlx_node *n) {
 
 /* ---- text --------------------------------------------------------------------------------- */
 
-static void text_node(const rlx_node *n, int depth, text *out) {
+static void text_node(const report_input *in, const rlx_node *n, int depth, text *out) {
   char type[300];
   const selection *sel = n->selection;
   text_printf(out, "%*s%-28s %-24s", depth * 2, "", n->name, n->op_name);
   for (int i = 0; sel && i < sel->count; i++)
     text_printf(out, "%s%s %s%s", i ? " or " : " ", rlx_tier_name(sel->chosen[i].tier), candidate_name(&sel->chosen[i]),
                 sel->chosen[i].conditional ? " (by extents)" : "");
-  if (is_view(n)) text_add(out, " (view)");
+  if (is_view(n))
+    text_add(out, " (view)");
+  else if (in->gpu && *placement_name(node_placement(n)))
+    text_printf(out, " on %s", placement_name(node_placement(n)));
   if (n->output_count) text_printf(out, "  %s", type_text(&n->outputs[0]->type, type, sizeof type));
   if (n->origin) text_printf(out, "  from %s", n->origin);
   text_add(out, "\n");
@@ -34,13 +37,13 @@ static void text_node(const rlx_node *n, int depth, text *out) {
                 sel->refused[i].kernel, sel->refused[i].reason);
 }
 
-static void text_graph(const rlx_graph *g, int depth, text *out) {
+static void text_graph(const report_input *in, const rlx_graph *g, int depth, text *out) {
   for (size_t i = 0; i < g->nodes.count; i++) {
     const rlx_node *n = g->nodes.data[i];
-    text_node(n, depth, out);
+    text_node(in, n, depth, out);
     for (int k = 0; node_subgraph(n, k); k++) {
       text_printf(out, "%*s%s:\n", depth * 2 + 2, "", node_subgraph(n, k)->name);
-      text_graph(node_subgraph(n, k), depth + 2, out);
+      text_graph(in, node_subgraph(n, k), depth + 2, out);
     }
   }
 }
@@ -49,8 +52,12 @@ static void write_text(const report_input *in, text *out) {
   const rlx_session_stats *s = in->stats;
   text_printf(out, "device %s, fallback policy %s%s\n", in->device, policy_name(in->policy),
               in->policy_from_environment ? " (set by RLX_FALLBACK)" : "");
-  text_graph(in->graph, 0, out);
-  text_printf(out, "nodes %zu, steps %" PRId64 ", host trips 0, bytes staged 0\n", in->graph->nodes.count, s->steps);
+  text_graph(in, in->graph, 0, out);
+  text_printf(out, "nodes %zu, steps %" PRId64 ", host trips %d, bytes staged %" PRId64 "\n", in->graph->nodes.count,
+              s->steps, in->trips, in->staged);
+  if (in->gpu)
+    text_printf(out, "steps on the device %d, submissions %d, trips take about %.0f us a run (%.1f us each)\n",
+                in->device_steps, in->submits, in->trips * in->trip_us, in->trip_us);
   text_printf(out,
               "builds %" PRId64 ", binds %" PRId64 " (%" PRId64 " us and %" PRId64 " us preparing), runs %" PRId64 "\n",
               s->builds, s->binds, s->bind_ns / 1000, s->prepare_ns / 1000, s->runs);
@@ -64,7 +71,7 @@ static void json_pair(text *out, const char *key, const char *value) {
   text_json_string(out, value);
 }
 
-static void json_graph(const rlx_graph *g, text *out);
+static void json_graph(const report_input *in, const rlx_graph *g, text *out);
 
 static void json_selection(const selection *sel, text *out) {
   text_add(out, ",\"kernels\":[");
@@ -88,7 +95,7 @@ static void json_selection(const selection *sel, text *out) {
   text_printf(out, "],\"pinned\":%s", sel && sel->pinned ? "true" : "false");
 }
 
-static void json_node(const rlx_node *n, text *out) {
+static void json_node(const report_input *in, const rlx_node *n, text *out) {
   char type[300];
   text_add(out, "{");
   json_pair(out, "name", n->name);
@@ -99,7 +106,11 @@ static void json_node(const rlx_node *n, text *out) {
     json_pair(out, "origin", n->origin);
   }
   json_selection(n->selection, out);
-  text_printf(out, ",\"view\":%s,\"bytes_staged\":0,\"outputs\":[", is_view(n) ? "true" : "false");
+  if (in->gpu) {
+    text_add(out, ",");
+    json_pair(out, "placement", placement_name(node_placement(n)));
+  }
+  text_printf(out, ",\"view\":%s,\"outputs\":[", is_view(n) ? "true" : "false");
   for (int i = 0; i < n->output_count; i++) {
     text_add(out, i ? "," : "");
     text_json_string(out, type_text(&n->outputs[i]->type, type, sizeof type));
@@ -107,18 +118,18 @@ static void json_node(const rlx_node *n, text *out) {
   text_add(out, "],\"subgraphs\":[");
   for (int k = 0; node_subgraph(n, k); k++) {
     text_add(out, k ? "," : "");
-    json_graph(node_subgraph(n, k), out);
+    json_graph(in, node_subgraph(n, k), out);
   }
   text_add(out, "]}");
 }
 
-static void json_graph(const rlx_graph *g, text *out) {
+static void json_graph(const report_input *in, const rlx_graph *g, text *out) {
   text_add(out, "{");
   json_pair(out, "name", g->name);
   text_add(out, ",\"nodes\":[");
   for (size_t i = 0; i < g->nodes.count; i++) {
     text_add(out, i ? "," : "");
-    json_node(g->nodes.data[i], out);
+    json_node(in, g->nodes.data[i], out);
   }
   text_add(out, "]}");
 }
@@ -130,13 +141,14 @@ static void write_json(const report_input *in, text *out) {
   text_add(out, ",");
   json_pair(out, "policy", policy_name(in->policy));
   text_printf(out, ",\"policy_from_environment\":%s,\"graph\":", in->policy_from_environment ? "true" : "false");
-  json_graph(in->graph, out);
+  json_graph(in, in->graph, out);
   text_printf(out,
-              ",\"totals\":{\"nodes\":%zu,\"steps\":%" PRId64 ",\"trips\":0,\"bytes_staged\":0,\"builds\":%" PRId64
-              ",\"binds\":%" PRId64 ",\"bind_ns\":%" PRId64 ",\"prepare_ns\":%" PRId64 ",\"runs\":%" PRId64
-              ",\"packed_bytes\":%" PRId64 ",\"run_bytes\":%" PRId64 "}}\n",
-              in->graph->nodes.count, s->steps, s->builds, s->binds, s->bind_ns, s->prepare_ns, s->runs,
-              s->packed_bytes, s->run_bytes);
+              ",\"totals\":{\"nodes\":%zu,\"steps\":%" PRId64 ",\"trips\":%d,\"submits\":%d,\"device_steps\":%d"
+              ",\"bytes_staged\":%" PRId64 ",\"trip_us\":%.1f,\"builds\":%" PRId64 ",\"binds\":%" PRId64
+              ",\"bind_ns\":%" PRId64 ",\"prepare_ns\":%" PRId64 ",\"runs\":%" PRId64 ",\"packed_bytes\":%" PRId64
+              ",\"run_bytes\":%" PRId64 "}}\n",
+              in->graph->nodes.count, s->steps, in->trips, in->submits, in->device_steps, in->staged, in->trip_us,
+              s->builds, s->binds, s->bind_ns, s->prepare_ns, s->runs, s->packed_bytes, s->run_bytes);
 }
 
 /* ---- Graphviz ----------------------------------------------------------------------------- */

@@ -11,6 +11,10 @@ typedef struct report_input {
   rlx_policy policy;
   const rlx_session_stats *stats;
   bool policy_from_environment;
+  bool gpu; /* then, of one run of the newest bound main program: */
+  int trips, submits, device_steps;
+  int64_t staged;
+  double trip_us; /* what a trip takes at least: measured */
 } report_input;
 
 rlx_status report_write(const report_input *in, rlx_report_format format, text *out);

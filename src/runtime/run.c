@@ -134,8 +134,8 @@ static rlx_status output_memory(const run_frame *f, int o, program_output *out, 
   out->result = *is;
   out->result.data = out->data;
   if (out->call && out->call->place) RLX_TRY(out->call->place(out->call->user, o, is, &out->result.data));
-  if (out->data) RLX_TRY(check_given(g, o, out, is));
-  if (out->result.data) return RLX_OK;
+  if (out->given) RLX_TRY(check_given(g, o, out, is));
+  if (out->result.data || out->given) return RLX_OK;
   rlx_tensor *t = *out->tensor;
   bool again = t && __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) == 1 && t->dtype == is->dtype && t->rank == is->rank &&
                (is->rank == 0 || memcmp(t->dims, is->dims, (size_t)is->rank * sizeof *is->dims) == 0) &&

@@ -36,7 +36,7 @@ done
     "$prefix/bin/rlx" check "$model" >/dev/null
     mv "$prefix" "$work/moved"
     "$work/moved/bin/rlx" check "$model" >/dev/null
-    "$work/moved/bin/rlx" test "$SRC/tests/models/sparse" >/dev/null
+    "$work/moved/bin/rlx" test "$SRC/tests/packages/sparse" >/dev/null
     mv "$work/moved" "$prefix"
 )
 
