@@ -301,13 +301,15 @@ static rlx_status problem(selector *s, const rlx_node *n, const selection *sel) 
   return RLX_OK;
 }
 
-/* The first candidate on the host after native ones. */
+/* The first candidate on the host after native ones; the first of the CPU after a host kernel. */
 static void find_stand_in(chooser *c, const option *list, int count, const rlx_pin *pin) {
   selection *sel = c->sel;
-  if (!candidate_is_native(&sel->chosen[sel->count - 1])) return;
+  rlx_tier last = sel->chosen[sel->count - 1].tier;
+  if (!candidate_is_native(&sel->chosen[sel->count - 1]) && last != RLX_TIER_HOST) return;
   for (int i = 0; i < count && !sel->has_stand_in; i++) {
     const candidate *o = &list[i].c;
-    if (o->tier == RLX_TIER_LOWER || pin_refusal(pin, o)) continue;
+    if (o->tier == RLX_TIER_LOWER || o->tier == last || candidate_is_native(o)) continue;
+    if (last != RLX_TIER_HOST && pin_refusal(pin, o)) continue;
     if (o->kernel && o->kernel->head.why_not && o->kernel->head.why_not(c->n)) continue;
     sel->stand_in = *o;
     sel->has_stand_in = true;
