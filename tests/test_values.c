@@ -160,8 +160,9 @@ static float sum_of(rlx_binding *b) {
 
 static void defaults(void **state) {
   (void)state;
-  static const char source[] = HEAD "g (float[2] x, float[N] w, float v) => (float[N] y) <float[2] w = {10, 20}, float v = {1}> {\n"
-                                    "  k = Mul (w, v)\n  y = Add (x, k)\n}";
+  static const char source[] =
+      HEAD "g (float[2] x, float[N] w, float v) => (float[N] y) <float[2] w = {10, 20}, float v = {1}> {\n"
+           "  k = Mul (w, v)\n  y = Add (x, k)\n}";
   rlx_graph *g = NULL;
   rlx_session *s = NULL;
   rlx_binding *b = NULL;

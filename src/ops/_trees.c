@@ -74,8 +74,9 @@ static void store_row(const trees *t, rlx_operand *z, int64_t row, const double 
   for (int64_t k = 0; to && k < t->targets; k++) to[row * t->targets + k] = (float)scores[k];
 }
 
-/* All votes are for one class of two, or there is one class: the score is that of the positive class. Weights that are
- * all positive are probabilities: the other class gets the rest, and there is no transform; else it gets the negative.
+/* All votes are for the first class of two, or there is one class: the score is that of the positive class. Weights
+ * that are all positive are probabilities: the other class gets the rest, and there is no transform; else it gets the
+ * negative.
  */
 static void finish_single(const trees *t, rlx_ctx *ctx, int64_t row, double score) {
   double both[2] = {0, 0};
@@ -92,11 +93,12 @@ static void finish_single(const trees *t, rlx_ctx *ctx, int64_t row, double scor
 
 static void finish_class(const trees *t, rlx_ctx *ctx, int64_t row, double *scores) {
   if (t->single) {
-    finish_single(t, ctx, row, scores[t->single_target] + base_of(t, t->targets - 1));
+    finish_single(t, ctx, row, scores[0] + base_of(t, 0));
     return;
   }
   for (int64_t k = 0; k < t->targets; k++) scores[k] += base_of(t, k);
-  labels_store(&t->labels, &ctx->outputs[0], row, scores_largest(scores, t->targets));
+  int64_t label = t->second ? scores[1] > (t->positive ? 0.5 : 0) : scores_largest(scores, t->targets);
+  labels_store(&t->labels, &ctx->outputs[0], row, label);
   scores_transform(t->transform, scores, t->targets);
   store_row(t, &ctx->outputs[1], row, scores);
 }

@@ -357,10 +357,13 @@ rlx_status trees_from_classifier(const void *ctx, const forest_params *p, trees 
   t->classify = true;
   t->labels = p->labels;
   t->targets = labels_count(&p->labels);
-  t->single = t->targets <= 2;
+  t->single = t->targets == 1 || (t->targets == 2 && list_count(&p->base, p->base_tensor) < 2);
+  t->second = t->targets == 2 && p->vote_ids.count > 0;
   t->positive = true;
-  t->single_target = p->vote_ids.count ? p->vote_ids.data[0] : 0;
-  for (int64_t i = 0; i < p->vote_ids.count; i++) t->single &= p->vote_ids.data[i] == t->single_target;
+  for (int64_t i = 0; i < p->vote_ids.count; i++) {
+    t->single &= p->vote_ids.data[i] == 0;
+    t->second &= p->vote_ids.data[i] == 1;
+  }
   for (int64_t i = 0; i < list_count(&p->vote_weights, p->vote_weights_tensor); i++)
     t->positive &= list_number(&p->vote_weights, p->vote_weights_tensor, i) >= 0;
   return build_forest(ctx, p, t, out);

@@ -42,8 +42,8 @@ struct trees {
   aggregate aggregate;
   score_transform transform;
   bool classify;
-  bool single; /* classes: the votes are all for single_target */
-  int64_t single_target;
+  bool single;   /* classes: one, or two of which the first gets all votes, and at most one base value */
+  bool second;   /* classes: two of which the second gets all votes */
   bool positive; /* classes: no weight is negative */
   class_labels labels;
 };

@@ -31,7 +31,6 @@ typedef struct svm {
   int64_t width;      /* scores a row in the output */
   int64_t raw;        /* scores before probabilities and the transform */
   bool probabilities; /* Platt's, by pairs of classes */
-  bool positive;      /* no coefficient is negative */
   rlx_status (*row)(const struct svm *s, int64_t row, double *work);
   int64_t work; /* doubles that `row` needs beside the features */
 } svm;
@@ -115,8 +114,6 @@ static rlx_status read_classifier(const void *ctx, svm *s) {
   s->probabilities = p->prob_a.count > 0 && s->vectors;
   if (p->prob_a.count != p->prob_b.count || (s->probabilities && p->prob_a.count < pairs))
     return wrong_count(ctx, "prob_a", p->prob_a.count, pairs);
-  s->positive = true;
-  for (int64_t i = 0; i < p->coefficients.count; i++) s->positive &= p->coefficients.data[i] >= 0;
   int64_t scores = s->probabilities ? s->classes : s->raw;
   s->width = scores == 1 && p->rho.count == 1 && labels_count(&p->labels) == 2 ? 2 : scores;
   return RLX_OK;
@@ -221,13 +218,10 @@ static void score_pairs(const svm *s, const double *kernels, double *scores, dou
   }
 }
 
-/* The position of the label. With one rho and two classes the positive one wins where no coefficient is negative; with
- * one rho and one class labels are 1 and 0. */
+/* The position of the label. With one rho and one class labels are 1 and 0. */
 static int64_t pick_label(const svm *s, const double *by, int64_t count) {
   int64_t best = scores_largest(by, count), labels = labels_count(&s->params->labels);
-  if (s->params->rho.count != 1) return best;
-  if (labels != 2) return by[best] > 0;
-  return !s->probabilities && s->positive && by[best] >= 0.5 ? 1 : best;
+  return s->params->rho.count == 1 && labels != 2 ? by[best] > 0 : best;
 }
 
 static rlx_status classify_row(const svm *s, int64_t row, double *work) {

@@ -29,7 +29,8 @@ typedef struct refusal {
 typedef struct selection {
   candidate *chosen;
   int count;
-  candidate stand_in; /* native ones: the host's, for what a GPU cannot do: no tensors, sizes known after running */
+  candidate stand_in; /* of native ones: the host's, for what a GPU cannot do: no tensors, sizes known after running;
+                         of a host kernel: what it may delegate to */
   bool has_stand_in;
   refusal *refused;
   int refused_count;

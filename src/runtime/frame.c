@@ -146,6 +146,7 @@ static rlx_status create(run_state *rs, stage *s, bool first, run_frame **out) {
                         .output_shape = exec_output_shape,
                         .text = exec_text,
                         .output_value = exec_output_value,
+                        .delegate_cpu = exec_delegate_cpu,
                         .call = exec_call,
                         .mark = exec_mark,
                         .release = exec_release,
