@@ -125,7 +125,7 @@ static const derivative derivatives[] = {
     {"g (double[12] v, double[5] b) => (x) <" SQUARE "> { x = sparse.gmres_solve <rtol = 1e-14> (v, c, p, b) }", 0, 0,
      0},
     {"g (double[12] v, double[5,2] b) => (x) <" SQUARE "> { x = sparse.gmres_solve <rtol = 1e-14, transpose = 1, "
-                                                       "restart = 3, preconditioner = \"jacobi\"> (v, c, p, b) }",
+     "restart = 3, preconditioner = \"jacobi\"> (v, c, p, b) }",
      0, 0, 0},
     {"g (double[12] v, double[5] b) => (x) <" SQUARE
      "> { x = sparse.bicgstab_solve <rtol = 1e-14, preconditioner = \"ilu0\"> (v, c, p, b) }",

@@ -165,7 +165,7 @@ static int run(const void *opaque, const cli_list *arguments) {
   int code = cli_load_ops(&set->target.ops, &registry);
   for (int i = 0; i < arguments->count && code == CLI_OK; i++) {
     if (strcmp(arguments->items[i], "all") == 0)
-      rlx_registry_each_op(registry, add_subject, &w);
+      code = rlx_registry_each_op(registry, add_subject, &w) == RLX_OK ? CLI_OK : cli_library_failure();
     else
       code = name_subject(&w, arguments->items[i]);
   }

@@ -417,16 +417,20 @@ static const rlx_op dft =
 static const rlx_op dft17 =
     TRANSFORM("onnx.DFT", 17, "Discrete Fourier transform along the axis of an attribute.", dft17_inputs, dft17_attrs,
               infer_dft17, dft_eval17, dft_vjp, dft_jvp, "float[1,8,1] {onesided = 1}");
-static const rlx_op stft = TRANSFORM("onnx.STFT", 17, "Fourier transforms of the windowed frames of a signal.",
-                                     stft_inputs, stft_attrs, infer_stft, stft_eval, stft_vjp, stft_jvp, NULL);
-static const rlx_op mel = RECORD("onnx.MelWeightMatrix", 17, "Triangular filters that turn a spectrum into mel bands.",
-                                 mel_inputs, number_outputs, mel_attrs, infer_mel, eval_mel, NULL);
+static const rlx_op stft =
+    TRANSFORM("onnx.STFT", 17, "Fourier transforms of the windowed frames of a signal.", stft_inputs, stft_attrs,
+              infer_stft, stft_eval, stft_vjp, stft_jvp, "float[1,16,1], int64[] = {4}, float[8]");
+static const rlx_op mel =
+    RECORD("onnx.MelWeightMatrix", 17, "Triangular filters that turn a spectrum into mel bands.", mel_inputs,
+           number_outputs, mel_attrs, infer_mel, eval_mel,
+           "int64[] = {4}, int64[] = {16}, int64[] = {8000}, float[] = {100.0}, float[] = {3000.0}");
 static const rlx_op hann = RECORD("onnx.HannWindow", 17, "Hann window.", window_inputs, number_outputs, window_attrs,
-                                  infer_window, eval_hann, NULL);
+                                  infer_window, eval_hann, "int64[] = {8}");
 static const rlx_op hamming = RECORD("onnx.HammingWindow", 17, "Hamming window.", window_inputs, number_outputs,
-                                     window_attrs, infer_window, eval_hamming, NULL);
-static const rlx_op blackman = RECORD("onnx.BlackmanWindow", 17, "Blackman window.", window_inputs, number_outputs,
-                                      window_attrs, infer_window, eval_blackman, NULL);
+                                     window_attrs, infer_window, eval_hamming, "int32[] = {5} {periodic = 0}");
+static const rlx_op blackman =
+    RECORD("onnx.BlackmanWindow", 17, "Blackman window.", window_inputs, number_outputs, window_attrs, infer_window,
+           eval_blackman, "int64[] = {8} {output_datatype = 11}");
 
 static const rlx_op *const ops[] = {&dft, &dft17, &stft, &mel, &hann, &hamming, &blackman, NULL};
 const rlx_module ops_signal = {.ops = ops};

@@ -31,10 +31,15 @@ typedef struct selection {
   int count;
   candidate stand_in; /* native ones: the host's, for what a GPU cannot do: no tensors, sizes known after running */
   bool has_stand_in;
+  candidate *behind; /* where a host kernel may run: what rlx_delegate_cpu goes to, in order */
+  int behind_count;
   refusal *refused;
   int refused_count;
+  refusal *later; /* those after the chosen, which nobody asked */
+  int later_count;
   bool pinned;
-  bool own; /* every chosen candidate is rlx's own: passes may fold, fuse or replace the node */
+  bool may_not_fall_back; /* set by pass policy: binding it to the host is an error */
+  bool own;               /* every chosen candidate is rlx's own: passes may fold, fuse or replace the node */
 } selection;
 
 /* Binds every node of g and its subgraphs, lowering where that comes first. Fails with one message that

@@ -11,6 +11,7 @@
 #include "ir/run_node.h"
 #include "ir/shape.h"
 #include "plan/binder.h"
+#include "plan/tally.h"
 
 enum {
   SMALL_VALUE = 64, /* elements a value may have to be read or computed while binding */
@@ -297,11 +298,19 @@ static rlx_status pick_candidate(binder *b, const program_node *n, bool dynamic,
   return RLX_FAIL(UNSUPPORTED, "no kernel takes these extents: %s", reason);
 }
 
+/* What the fallback policy says of a node that could have run on the device. */
+static rlx_status may_run_there(const program_node *n, const candidate *c) {
+  if (!n->node->selection->may_not_fall_back || candidate_is_native(c)) return RLX_OK;
+  return RLX_FAIL(POLICY, "it falls back to %s '%s', which the fallback policy forbids", rlx_tier_name(c->tier),
+                  candidate_name(c));
+}
+
 static void join(binder *b, uint32_t out, uint32_t in) { b->root[out] = binder_root(b, in); }
 
 static rlx_status emit(binder *b, program_node *n, bool dynamic) {
   const candidate *c = NULL;
   RLX_TRY(pick_candidate(b, n, dynamic, &c));
+  RLX_TRY(may_run_there(n, c));
   const rlx_kernel *head = c->kernel ? &c->kernel->head : NULL;
   for (int i = 0; i < n->node->output_count; i++) {
     if (n->outputs[i] == NO_SLOT) continue;
@@ -476,6 +485,7 @@ static rlx_status bind(binder *b) {
   MOVE_LIST(b, owned, owned, owned_count);
   MOVE_LIST(b, packed, packed, packed_count);
   MOVE_LIST(b, pinned, pinned, pinned_count);
+  if (b->context->tally) RLX_TRY(tally_stage(b->context->tally, b->s));
   return RLX_OK;
 }
 

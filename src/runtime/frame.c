@@ -145,6 +145,7 @@ static rlx_status create(run_state *rs, stage *s, bool first, run_frame **out) {
                         .threads = rs->session->threads,
                         .output_shape = exec_output_shape,
                         .text = exec_text,
+                        .delegate_cpu = exec_delegate_cpu,
                         .output_value = exec_output_value,
                         .call = exec_call,
                         .mark = exec_mark,

@@ -211,6 +211,19 @@ static rlx_status copy_outputs(const run_frame *f, program_output *outputs) {
 
 /* ---- running ------------------------------------------------------------------------------ */
 
+/* Counts what the stage costs against the budget of the policy, before it runs. */
+static rlx_status spend(run_state *rs, const stage *s) {
+  const rlx_session_options *o = &rs->session->options;
+  gpu_cost cost = {0};
+  if (o->policy != RLX_POLICY_BUDGET) return RLX_OK;
+  gpu_stage_cost(s, &cost);
+  rs->trips += cost.trips;
+  rs->staged += cost.staged;
+  if (rs->trips <= o->budget_trips && rs->staged <= o->budget_bytes) return RLX_OK;
+  return RLX_FAIL(POLICY, "the run needs %lld trips to the host and %lld bytes staged; the budget is %d and %lld",
+                  (long long)rs->trips, (long long)rs->staged, o->budget_trips, (long long)o->budget_bytes);
+}
+
 static rlx_status run_stages(run_state *rs, stage *s, const program_input *inputs, program_output *outputs) {
   const program *p = s->program;
   run_frame *first = NULL, *f;
@@ -231,6 +244,7 @@ static rlx_status run_stages(run_state *rs, stage *s, const program_input *input
       }
     }
     status = prepare_outputs(f, outputs);
+    if (status == RLX_OK && s->device) status = spend(rs, s);
     if (status == RLX_OK) status = steps_run(f);
     steps += s->step_count;
     if (status != RLX_OK || !s->rest_count) break;
