@@ -1,5 +1,6 @@
 # Short names for the usual tasks; CMakeLists.txt has the build itself. `make help` lists them.
 BUILD ?= build
+FUZZ_SECONDS ?= 60
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -55,6 +56,12 @@ tsan: setup suite models ## ThreadSanitizer in build-tsan/: clang, libomp and ar
 	@cmake --build build-tsan -j $(JOBS)
 	@$(CTEST) --test-dir build-tsan
 
+fuzz: ## the fuzzers for FUZZ_SECONDS (60) each, at the same time, in build-fuzz/: clang with libFuzzer
+	@tools/setup.sh build fuzz
+	@CC=clang $(CONFIGURE) -B build-fuzz -DCMAKE_BUILD_TYPE=Debug -DRLX_FUZZ=ON -DRLX_TESTS=OFF -DRLX_ONEDNN=OFF >/dev/null
+	@cmake --build build-fuzz -j $(JOBS) --target fuzzers >/dev/null
+	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
+
 check: ## format, lint, layers, exported symbols, sizes: under a minute
 	@tools/setup.sh build check
 	@$(MAKE) --no-print-directory build >/dev/null
@@ -84,4 +91,4 @@ install: build ## install under PREFIX (DESTDIR is honoured)
 
 clean: ## remove what was built, but not the fetched data and environments
 	@if [ -f $(BUILD)/CMakeCache.txt ]; then cmake --build $(BUILD) --target clean; fi
-	@rm -rf build-asan build-tsan
+	@rm -rf build-asan build-tsan build-fuzz

@@ -3,7 +3,8 @@
 
 set(rlx_test_env
   "RLX=${CMAKE_BINARY_DIR}/rlx" "BUILD=${CMAKE_BINARY_DIR}" "SRC=${CMAKE_SOURCE_DIR}" "SANITIZE=${RLX_SANITIZE}"
-  "RLX_PACKAGE_PATH=${CMAKE_BINARY_DIR}/packages")
+  "RLX_PACKAGE_PATH=${CMAKE_BINARY_DIR}/packages"
+  "MESA_SHADER_CACHE_DIR=${CMAKE_BINARY_DIR}/mesa-cache" "RLX_PIPELINE_CACHE=${CMAKE_BINARY_DIR}/pipeline-cache")
 if(RLX_SANITIZE STREQUAL "address")
   # Unit tests hold the library, and packages that they open bring librlx.so: its variables exist twice, by design.
   list(APPEND rlx_test_env "ASAN_OPTIONS=detect_leaks=1:detect_odr_violation=0" "UBSAN_OPTIONS=print_stacktrace=1")
@@ -16,6 +17,10 @@ elseif(RLX_SANITIZE STREQUAL "thread")
   else()
     message(WARNING "libarcher was not found: OpenMP regions will be reported as races")
   endif()
+endif()
+
+if(RLX_FULL)
+  list(APPEND rlx_test_env "RLX_FULL=1") # tests that take samples take larger ones
 endif()
 
 # Adds one ctest entry with the common environment. Exit code 77 means that the test cannot run here.
@@ -47,6 +52,24 @@ foreach(source IN LISTS rlx_test_sources)
     set_target_properties(${noun} PROPERTIES ENABLE_EXPORTS ON RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     string(REGEX REPLACE "^test_" "unit." entry ${noun})
     rlx_add_test(${entry} unit 300 $<TARGET_FILE:${noun}>)
+  endif()
+endforeach()
+
+# The fuzz targets over their committed inputs: what was found once stays found, also without a fuzzer.
+file(GLOB rlx_fuzz_sources CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
+foreach(source IN LISTS rlx_fuzz_sources)
+  if(TARGET rlx_objects)
+    get_filename_component(noun ${source} NAME_WE)
+    string(REGEX REPLACE "^fuzz_" "" target ${noun})
+    set(seeds tests/fuzz/corpus/${target})
+    if(target STREQUAL "text")
+      list(APPEND seeds tests/graphs tests/passes)
+    endif()
+    add_executable(replay_${target} ${source} tests/fuzz/_replay.c tests/support/graph_equal.c)
+    target_link_libraries(replay_${target} PRIVATE rlx_objects)
+    target_include_directories(replay_${target} PRIVATE tests)
+    set_target_properties(replay_${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    rlx_add_test(unit.${noun} unit 300 $<TARGET_FILE:replay_${target}> ${seeds})
   endif()
 endforeach()
 

@@ -290,7 +290,7 @@ static int random_shape(random_state *r, int rank, const int64_t *full, int64_t 
 
 static rlx_type type_of(const rlx_tensor *t) {
   rlx_type type;
-  tensor_type(t, &type);
+  rlx_tensor_type(t, &type);
   return type;
 }
 

@@ -122,7 +122,7 @@ static int check_random(uint64_t seed) {
     OK(rlx_tensor_create(RLX_FLOAT, 3, shapes[i], &inputs[i]));
     for (int64_t e = 0; e < inputs[i]->count; e++) ((float *)inputs[i]->data)[e] = random_float(&k.r) * 3;
     rlx_type type;
-    tensor_type(inputs[i], &type);
+    rlx_tensor_type(inputs[i], &type);
     if (symbolic) type.dims[0] = type.dims[2] = RLX_UNKNOWN;
     k.floats[k.float_count++] = rlx_graph_input(k.g, name, &type);
   }

@@ -33,7 +33,7 @@ static rlx_graph *parsed(const char *body) {
 
 static void print_tensor(const rlx_tensor *t, char *text, size_t size) {
   rlx_type type;
-  tensor_type(t, &type);
+  rlx_tensor_type(t, &type);
   type_text(&type, text, size);
   for (int64_t i = 0; i < rlx_tensor_count(t); i++) {
     size_t at = strlen(text);

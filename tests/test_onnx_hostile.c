@@ -1,5 +1,7 @@
 /* test_onnx_hostile.c — files that are cut, flipped, nested, or lie about sizes give one line of error and nothing
  * else; so does every allocation that fails. */
+#include <sys/resource.h>
+
 #include "base/memory.h"
 #include "onnx_model.h"
 
@@ -293,11 +295,88 @@ static void test_memory_limit(void **state) {
   free(bytes);
 }
 
+/* ---- models that ask for too much --------------------------------------------------------- */
+
+typedef struct greedy {
+  const char *input, *constant, *nodes; /* the size as an input of the graph, and as a constant of it */
+} greedy;
+
+#define GREEDY_SHAPE(count) "int64[1] n", "int64[1] n = {" count "}"
+static const greedy greedy_models[] = {
+    {GREEDY_SHAPE("1000000000000"), "y = ConstantOfShape (n)"},
+    {GREEDY_SHAPE("1000000000"), "y = ConstantOfShape (n)"},
+    {GREEDY_SHAPE("1000000000000"), "one = Constant <value_floats = [1.0]> () y = Expand (one, n)"},
+    {GREEDY_SHAPE("1000000000"), "one = Constant <value_floats = [1.0]> () y = Expand (one, n)"},
+    {GREEDY_SHAPE("1000000000000"), "one = Constant <value_floats = [1.0, 2.0]> () y = Tile (one, n)"},
+    {GREEDY_SHAPE("1000000000"), "one = Constant <value_floats = [1.0, 2.0]> () y = Tile (one, n)"},
+    {"int64 n", "int64 n = {1000000000000}",
+     "zero = Constant <value_int = 0> () one = Constant <value_int = 1> () y = Range (zero, n, one)"},
+    {"int64 n", "int64 n = {1000000000}",
+     "zero = Constant <value_int = 0> () one = Constant <value_int = 1> () y = Range (zero, n, one)"},
+    {GREEDY_SHAPE("1000000000"), "one = Constant <value_ints = [1]> () p = Concat <axis = 0> (n, one) x = Constant "
+                                 "<value_floats = [1.0]> () y = Pad (x, p)"},
+    {GREEDY_SHAPE("1000000000"), "x = Constant <value_floats = [1.0, 2.0]> () y = Resize (x, , , n)"},
+};
+
+static long peak_kilobytes(void) {
+  struct rusage usage;
+  assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+  return usage.ru_maxrss;
+}
+
+static rlx_tensor *greedy_size(const greedy *m) {
+  const int64_t one[1] = {1};
+  rlx_tensor *n = NULL;
+  assert_int_equal(rlx_tensor_create(RLX_INT64, strchr(m->input, '[') ? 1 : 0, one, &n), RLX_OK);
+  *(int64_t *)rlx_tensor_data(n) = strtoll(strchr(m->constant, '{') + 1, NULL, 10);
+  return n;
+}
+
+static rlx_status run_greedy(const greedy *m, bool constant) {
+  char source[600];
+  rlx_graph *g = NULL;
+  rlx_session *s = NULL;
+  rlx_binding *b = NULL;
+  rlx_tensor *n = greedy_size(m);
+  rlx_session_options options = RLX_SESSION_OPTIONS_INIT;
+  options.threads = 1;
+  options.memory_limit = 64 << 20;
+  int size = snprintf(source, sizeof source, "<opset_import: [\"\" : 21]> g (%s) => (y) %s%s%s { %s }",
+                      constant ? "" : m->input, constant ? "<" : "", constant ? m->constant : "", constant ? ">" : "",
+                      m->nodes);
+  rlx_status status = rlx_graph_load_memory(source, (size_t)size, NULL, &g);
+  if (status == RLX_OK) status = rlx_session_create(g, &options, &s);
+  if (status == RLX_OK) status = rlx_binding_create(s, &b);
+  if (status == RLX_OK && !constant) status = rlx_binding_input(b, "n", n, 0);
+  if (status == RLX_OK) status = rlx_run(b, NULL);
+  rlx_binding_destroy(b);
+  rlx_session_destroy(s);
+  rlx_graph_destroy(g);
+  rlx_tensor_destroy(n);
+  return status;
+}
+
+static void test_greedy(void **state) {
+  (void)state;
+  long before = peak_kilobytes();
+  for (size_t i = 0; i < sizeof greedy_models / sizeof *greedy_models; i++)
+    for (int constant = 0; constant < 2; constant++) {
+      rlx_status status = run_greedy(&greedy_models[i], constant);
+      bool refused = status == RLX_OUT_OF_MEMORY || status == RLX_UNSUPPORTED; /* of tables it would take */
+      if (!refused || strchr(rlx_error_message(), '\n'))
+        fail_msg("%s %s: status %d: %s", greedy_models[i].nodes, greedy_models[i].constant, status,
+                 rlx_error_message());
+    }
+  long grown = peak_kilobytes() - before;
+  if (grown > 100 << 10) fail_msg("memory grew by %ld KiB", grown);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_truncated),     cmocka_unit_test(test_flipped),      cmocka_unit_test(test_allocations),
       cmocka_unit_test(test_nested_graphs), cmocka_unit_test(test_nested_types), cmocka_unit_test(test_nested_calls),
       cmocka_unit_test(test_names_twice),   cmocka_unit_test(test_lies),         cmocka_unit_test(test_memory_limit),
+      cmocka_unit_test(test_greedy),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,6 +87,7 @@ static bool try_variant(const row *r, const variant *v) {
   rlx_binding *b = NULL;
   rlx_session_options options = RLX_SESSION_OPTIONS_INIT;
   options.threads = v->threads;
+  options.memory_limit = 256 << 20; /* some rows ask for more than there is */
   options.pins = v->pin;
   options.pin_count = v->pin ? 1 : 0;
   rlx_status status = g ? rlx_session_create(g, &options, &s) : RLX_INVALID;

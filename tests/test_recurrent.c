@@ -93,8 +93,9 @@ static void random_attrs(random_state *r, layer *l, bool functions) {
   l->attrs[1] = (rlx_attr)RLX_ATTR_I("layout", random_int(r, 0, 1));
   l->attr_count = 2;
   if (random_int(r, 0, 3) == 0) l->attrs[l->attr_count++] = (rlx_attr)RLX_ATTR_F("clip", 0.7f);
-  if (random_int(r, 0, 2) == 0) l->attrs[l->attr_count++] = (rlx_attr)RLX_ATTR_I("input_forget", 1);
-  if (random_int(r, 0, 1) == 0) l->attrs[l->attr_count++] = (rlx_attr)RLX_ATTR_I("linear_before_reset", 1);
+  bool forget = random_int(r, 0, 2) == 0, reset = random_int(r, 0, 1) == 0;
+  if (forget && l->kind == RECURRENT_LSTM) l->attrs[l->attr_count++] = (rlx_attr)RLX_ATTR_I("input_forget", 1);
+  if (reset && l->kind == RECURRENT_GRU) l->attrs[l->attr_count++] = (rlx_attr)RLX_ATTR_I("linear_before_reset", 1);
   if (functions && random_int(r, 0, 3) == 0) random_functions(r, l);
 }
 

@@ -493,7 +493,7 @@ static void devices_and_options(void **state) {
   o.device = "vulcan";
   FAILS(rlx_session_create(g, &o, &s), RLX_NOT_FOUND, "vulcan");
   o.device = "cpu:3";
-  FAILS(rlx_session_create(g, &o, &s), RLX_DEVICE, "only 1");
+  FAILS(rlx_session_create(g, &o, &s), RLX_NOT_FOUND, "only 1");
   o.device = "cpu";
   o.debug = "validate,nonsense";
   FAILS(rlx_session_create(g, &o, &s), RLX_INVALID, "nonsense");

@@ -1,5 +1,5 @@
 /* test_sparse.c — the package sparse: derivatives against central differences, matrices that are wrong, factorisations
- * that are kept, threads. Values against SciPy are in tests/models/sparse. */
+ * that are kept, threads. Values against SciPy are in tests/packages/sparse. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,8 +73,7 @@ static rlx_tensor *run(running *r, rlx_tensor *const *inputs, const char *what) 
 
 static double *doubles(const rlx_tensor *t) { return rlx_tensor_data(t); }
 
-/* ---- derivatives
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- derivatives ------------------------------------------------------------------------------------------------- */
 
 /* Unsorted columns, entries of one place, an empty row; `s` is square with its diagonal first in each row. */
 #define SQUARE "int64[12] c = {0, 3, 1, 0, 1, 2, 4, 3, 2, 4, 0, 1}, int64[6] p = {0, 2, 5, 7, 9, 12}"
@@ -288,8 +287,7 @@ static void test_derivatives(void **state) {
   for (size_t i = 0; i < sizeof derivatives / sizeof *derivatives; i++) check_derivative(&derivatives[i]);
 }
 
-/* ---- what is wrong
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- what is wrong ----------------------------------------------------------------------------------------------- */
 
 typedef struct refusal {
   const char *op, *values, *col, *ptr, *error; /* error: part of the message */
@@ -465,8 +463,101 @@ static void test_empty(void **state) {
   }
 }
 
-/* ---- one call
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- samples ----------------------------------------------------------------------------------------------------- */
+
+static rlx_tensor *filled(const rlx_type *type, random_state *r) {
+  rlx_tensor *t = tensor(type->dtype, type->rank, type->dims, NULL);
+  for (int64_t k = 0; k < rlx_tensor_count(t); k++) {
+    float v = 2 + random_float(r);
+    if (type->dtype == RLX_DOUBLE)
+      doubles(t)[k] = (double)v;
+    else if (type->dtype == RLX_FLOAT)
+      ((float *)rlx_tensor_data(t))[k] = v;
+  }
+  return t;
+}
+
+/* One run of a sample row by a tier; every output. False: the op has no such tier. */
+static bool run_sample(const rlx_op *op, const char *row, rlx_tier tier, rlx_tensor **out) {
+  rlx_graph *g = NULL;
+  running r = {NULL, NULL};
+  must(sample_parse(row, op->name, NULL, &g), row);
+  rlx_pin pin = {.op = op->name, .tier = tier};
+  rlx_session_options options = RLX_SESSION_OPTIONS_INIT;
+  options.pins = &pin;
+  options.pin_count = 1;
+  rlx_status status = rlx_session_create(g, &options, &r.s);
+  rlx_graph_destroy(g);
+  if (status != RLX_OK) return false;
+  must(rlx_binding_create(r.s, &r.b), row);
+  random_state random = {11};
+  rlx_port_info info;
+  for (int i = 0; i < rlx_session_input_count(r.s); i++) {
+    must(rlx_session_input(r.s, i, &info), row);
+    rlx_tensor *t = filled(&info.type, &random);
+    must(rlx_binding_input(r.b, info.name, t, 0), row);
+    rlx_tensor_destroy(t);
+  }
+  must(rlx_run(r.b, NULL), row);
+  for (int i = 0; i < rlx_session_output_count(r.s); i++) {
+    must(rlx_session_output(r.s, i, &info), row);
+    must(rlx_binding_get(r.b, info.name, &out[i]), row);
+  }
+  stopped(&r);
+  return true;
+}
+
+static void same_values(const rlx_tensor *a, const rlx_tensor *b, const char *what) {
+  assert_int_equal(rlx_tensor_bytes(a), rlx_tensor_bytes(b));
+  rlx_dtype type = rlx_tensor_dtype(a);
+  if (type != RLX_DOUBLE && type != RLX_FLOAT) {
+    assert_memory_equal(rlx_tensor_data(a), rlx_tensor_data(b), rlx_tensor_bytes(a));
+    return;
+  }
+  for (int64_t k = 0; k < rlx_tensor_count(a); k++) {
+    bool wide = type == RLX_DOUBLE;
+    double x = wide ? doubles(a)[k] : (double)((float *)rlx_tensor_data(a))[k];
+    double y = wide ? doubles(b)[k] : (double)((float *)rlx_tensor_data(b))[k];
+    if (!(fabs(x - y) <= (wide ? 1e-12 : 1e-6) * (1 + fabs(x))))
+      fail_msg("%s: element %d is %g and %g", what, (int)k, x, y);
+  }
+}
+
+typedef struct op_list {
+  const rlx_op *ops[32]; /* the records stay registered */
+  int count;
+} op_list;
+
+static bool collect(void *user, const rlx_op_info *info) {
+  op_list *list = user;
+  if (strncmp(info->op->name, "sparse.", 7) == 0 && list->count < 32) list->ops[list->count++] = info->op;
+  return true;
+}
+
+/* The package's own samples run, by each tier with the same result. */
+static void test_samples(void **state) {
+  (void)state;
+  op_list list = {.count = 0};
+  int rows = 0;
+  rlx_registry_each_op(NULL, collect, &list);
+  for (int o = 0; o < list.count; o++) {
+    const rlx_op *op = list.ops[o];
+    if (!op->samples && strcmp(op->name, "sparse.counters") != 0) fail_msg("%s has no samples", op->name);
+    for (int i = 0; op->samples && op->samples[i]; i++, rows++) {
+      rlx_tensor *a[4] = {NULL}, *b[4] = {NULL};
+      if (!run_sample(op, op->samples[i], RLX_TIER_EVAL, a)) fail_msg("%s: %s", op->name, rlx_error_message());
+      bool kernel = run_sample(op, op->samples[i], RLX_TIER_CPU, b);
+      for (int k = 0; k < 4 && a[k]; k++) {
+        if (kernel) same_values(a[k], b[k], op->samples[i]);
+        rlx_tensor_destroy(a[k]);
+        rlx_tensor_destroy(b[k]);
+      }
+    }
+  }
+  assert_true(rows > 20);
+}
+
+/* ---- one call ---------------------------------------------------------------------------------------------------- */
 
 /* The system of the parity test: 4 on the diagonal, -1 beside it, right side 1 to 4. */
 static const double tridiagonal[] = {4, -1, -1, 4, -1, -1, 4, -1, -1, 4};
@@ -502,8 +593,7 @@ static void test_call(void **state) {
   for (int i = 0; i < 4; i++) rlx_tensor_destroy(in[i]);
 }
 
-/* ---- factorisations that are kept
- * -------------------------------------------------------------------------------------------- */
+/* ---- factorisations that are kept -------------------------------------------------------------------------------- */
 
 typedef struct counts {
   int64_t symbolic, numeric;
@@ -593,8 +683,7 @@ static void test_gradient_shares(void **state) {
   stopped(&b);
 }
 
-/* ---- threads
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 typedef struct worker {
   rlx_session *s;
@@ -709,10 +798,10 @@ static int load_package(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_derivatives),    cmocka_unit_test(test_malformed),       cmocka_unit_test(test_unsolvable),
-      cmocka_unit_test(test_contradictions), cmocka_unit_test(test_empty),           cmocka_unit_test(test_call),
-      cmocka_unit_test(test_kept),           cmocka_unit_test(test_gradient_shares), cmocka_unit_test(test_threads),
-      cmocka_unit_test(test_same_bits),
+      cmocka_unit_test(test_derivatives),    cmocka_unit_test(test_malformed), cmocka_unit_test(test_unsolvable),
+      cmocka_unit_test(test_contradictions), cmocka_unit_test(test_empty),     cmocka_unit_test(test_call),
+      cmocka_unit_test(test_samples),        cmocka_unit_test(test_kept),      cmocka_unit_test(test_gradient_shares),
+      cmocka_unit_test(test_threads),        cmocka_unit_test(test_same_bits),
   };
   return cmocka_run_group_tests(tests, load_package, NULL);
 }

@@ -20,13 +20,13 @@
   "(q, s, r, vw, vb, ow, ob, aw, ab, pw, pb) }"
 
 static const derivative_row attention[] = {
-    {"g (double[3,5] q, double[16,4] s, double[3,2,2] r, " WEIGHTS, 0},
-    {"g (double[2,3,5] q, double[2,16,4] s, double[2,3,2,4] r, " WEIGHTS, 0},
+    {"g (double[3,5] q, double[16,4] s, double[3,2,2] r, " WEIGHTS, 0, 0},
+    {"g (double[2,3,5] q, double[2,16,4] s, double[2,3,2,4] r, " WEIGHTS, 0, 0},
 };
 static const derivative_row sampling = {
     "g (double[2,10,2,3] v, double[2,4,2,2,3,2] l, double[2,4,2,2,3] w) => (y) <int64[2,2] s = {2, 3, 4, 1}> { y = "
     "vision.ms_deform_sample (v, s, l, w) }",
-    0};
+    0, 0};
 
 static void test_derivatives(void **state) {
   (void)state;
@@ -67,7 +67,35 @@ static void test_refused(void **state) {
          "a level of 2 x 0");
 }
 
+/* The package is part of the library, and its ops are rlx's own: a kernel of the program's wins over theirs. */
+static rlx_status run(rlx_ctx *ctx) { return rlx_fail(ctx, RLX_KERNEL, "not called"); }
+static const rlx_cpu_kernel mine = {
+    .struct_size = sizeof mine, .head = {.op = "vision.ms_deform_sample", .name = "mine"}, .run = run};
+
+static void which(const char *kernel, const char *owner) {
+  static const rlx_type types[] = {{.dtype = RLX_FLOAT, .rank = RLX_UNKNOWN},
+                                   {.dtype = RLX_INT64, .rank = RLX_UNKNOWN},
+                                   {.dtype = RLX_FLOAT, .rank = RLX_UNKNOWN},
+                                   {.dtype = RLX_FLOAT, .rank = RLX_UNKNOWN}};
+  rlx_which_answer *answer = NULL;
+  assert_int_equal(rlx_which(NULL, "cpu", "vision.ms_deform_sample", NULL, 0, types, 4, &answer), RLX_OK);
+  assert_string_equal(answer->kernel, kernel);
+  assert_string_equal(answer->owner, owner);
+  rlx_free(answer);
+}
+
+static void test_users_kernel(void **state) {
+  (void)state;
+  rlx_handle handle = 0;
+  which("vectors", "vision");
+  assert_int_equal(rlx_register_cpu_kernel(NULL, &mine, 0, &handle), RLX_OK);
+  which("mine", "process");
+  assert_int_equal(rlx_unregister(NULL, handle), RLX_OK);
+  which("vectors", "vision");
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_derivatives), cmocka_unit_test(test_refused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_derivatives), cmocka_unit_test(test_refused),
+                                     cmocka_unit_test(test_users_kernel)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,15 +11,35 @@ from onnx import numpy_helper
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
+def map_to_proto(value, name):
+    """numpy_helper.from_dict, which fails for keys that are strings."""
+    text = any(isinstance(key, str) for key in value)
+    proto = onnx.MapProto(name=name, key_type=onnx.TensorProto.STRING if text else onnx.TensorProto.INT64)
+    if text:
+        proto.string_keys.extend(key.encode() for key in value)
+    else:
+        proto.keys.extend(value)
+    proto.values.CopyFrom(numpy_helper.from_list([np.asarray(v) for v in value.values()], ""))
+    return proto
+
+
+def sequence_to_proto(value, name):
+    if not (value and isinstance(value[0], dict)):
+        return numpy_helper.from_list(value, name)
+    proto = onnx.SequenceProto(name=name, elem_type=onnx.SequenceProto.MAP)
+    proto.map_values.extend(map_to_proto(v, "") for v in value)
+    return proto
+
+
 def value_to_bytes(value, info):
     """Serialises one input or output, whose ValueInfoProto says what kind of value it is."""
     kind = info.type.WhichOneof("value")
     if isinstance(value, onnx.TensorProto):
         return value.SerializeToString()
     if kind == "map_type":
-        return numpy_helper.from_dict(value, info.name).SerializeToString()
+        return map_to_proto(value, info.name).SerializeToString()
     if kind == "sequence_type":
-        return numpy_helper.from_list(value, info.name).SerializeToString()
+        return sequence_to_proto(value, info.name).SerializeToString()
     if kind == "optional_type":
         return numpy_helper.from_optional(value, info.name).SerializeToString()
     return numpy_helper.from_array(np.asarray(value), info.name).SerializeToString()

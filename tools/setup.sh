@@ -13,10 +13,12 @@ fail() {
 debian_packages() {
     case $1 in
     build) echo "gcc g++ make cmake ninja-build pkg-config ccache libcjson-dev libxxhash-dev libcmocka-dev libdnnl-dev" \
-                "glslang-dev spirv-tools mesa-vulkan-drivers libvulkan-dev" \
+                "libjpeg-dev libpng-dev libwebp-dev libtiff-dev libopenjp2-7-dev" \
+                "glslang-dev spirv-tools mesa-vulkan-drivers libvulkan-dev vulkan-validationlayers" \
                 "libsuitesparse-dev liblapacke-dev python3 python3-venv" ;;
     check) echo "clang-format cppcheck binutils python3 g++" ;;
     tsan) echo "clang libomp-dev llvm" ;;
+    fuzz) echo "clang libomp-dev" ;;
     test) echo "gobjc clang-16" ;; # the software Metal
     esac
 }
@@ -59,7 +61,7 @@ require() {
     case $1 in
     build) tools="cc cmake pkg-config python3" modules="libcjson cmocka" ;;
     check) tools="clang-format cppcheck python3 c++" modules= ;;
-    tsan) tools=clang modules= ;;
+    tsan | fuzz) tools=clang modules= ;;
     test) return 0 ;; # the tests that these are for are left out, with a message
     esac
     for tool in $tools; do

@@ -9,7 +9,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # A folder of src/ may include itself, those before it, and the public headers.
-ORDER = ("base", "ir", "ops", "grad", "onnx", "pass", "plan", "backend", "runtime", "check", "cli")
+ORDER = ("base", "ir", "ops", "images", "grad", "onnx", "pass", "plan", "backend", "runtime", "check", "cli")
 BACKENDS = ("cpu", "gpu", "vulkan", "cuda", "metal", "record")  # folders whose headers stay in them
 TABLE_OF_BACKENDS = "src/backend/backend.c"  # … except the one header that names each backend
 LONG_FUNCTION, LONG_SHARE, LONG_FILE = 60, 0.02, 1000

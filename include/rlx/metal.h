@@ -13,6 +13,7 @@ typedef struct rlx_metal_operand {
   void *buffer;    /* id<MTLBuffer> */
   uint64_t offset; /* bytes */
   uint64_t bytes;
+  uint64_t address; /* gpuAddress of the first element */
   rlx_dtype dtype;
   int32_t rank;
   const int64_t *dims;
@@ -44,6 +45,15 @@ typedef struct rlx_metal_kernel {
 
 RLX_API RLX_MUST_USE rlx_status rlx_register_metal_kernel(rlx_registry *registry, const rlx_metal_kernel *k,
                                                           uint32_t flags, rlx_handle *handle);
+
+/* The compute pipeline (id<MTLComputePipelineState>) of a kernel function in Metal Shading Language text. Compiled once
+ * a device and text; borrowed, it lives as long as the device. Fails with the compiler's log in the message. */
+RLX_API RLX_MUST_USE rlx_status rlx_metal_pipeline(rlx_metal_dispatch *d, const char *source, const char *function,
+                                                   void **pipeline);
+/* Between dispatches of one encode: what comes after sees what came before. rlx puts barriers around the kernel itself.
+ */
+RLX_API void rlx_metal_barrier(rlx_metal_dispatch *d);
+
 #ifdef __cplusplus
 }
 #endif

@@ -105,7 +105,9 @@ typedef enum rlx_dtype {
   RLX_FLOAT8E8M0 = 24,
   RLX_UINT2 = 25,
   RLX_INT2 = 26,
-  RLX_DTYPE_COUNT = 27
+  RLX_FLOAT6E2M3 = 27,
+  RLX_FLOAT6E3M2 = 28,
+  RLX_DTYPE_COUNT = 29
 } rlx_dtype;
 
 /* ONNX's textual name: "float", "int64", "bfloat16", … ; "undefined" for anything else. */
@@ -128,14 +130,27 @@ typedef enum rlx_kind {
   RLX_KIND_MAP = 3       /* host only */
 } rlx_kind;
 
-/* The type of a value: for tensors dtype, rank and dims, any of which may be unknown. */
+#define RLX_MAX_NESTING 8 /* sequences, optionals and maps in each other */
+
+/* The type of a value: for tensors dtype, rank and dims, any of which may be unknown. One that holds others has the
+ * dtype of the tensors that are innermost, and says in `element` and dims[0] what it holds: rlx_type_hold writes that
+ * and rlx_type_held reads it. With dims[0] zero it holds plain tensors, or if element is another kind, such of plain
+ * tensors. */
 typedef struct rlx_type {
   rlx_kind kind;
-  rlx_dtype dtype;  /* of the elements, also for a sequence or optional of tensors */
+  rlx_dtype dtype;  /* of the elements, however deep they lie */
   int32_t rank;     /* RLX_UNKNOWN or 0..RLX_MAX_RANK */
-  rlx_kind element; /* of an optional: what it holds, a tensor or a sequence of tensors */
+  rlx_kind element; /* of a sequence, an optional or a map: the kind it holds, of a map as values */
   int64_t dims[RLX_MAX_RANK];
 } rlx_type;
+
+/* The type of a sequence or an optional of `held` (key UNDEFINED), or of a map from keys, an integer type or string, to
+ * it. Of a tensor held only the dtype is kept. Fails past RLX_MAX_NESTING levels. */
+RLX_API RLX_MUST_USE rlx_status rlx_type_hold(rlx_kind kind, rlx_dtype key, const rlx_type *held, rlx_type *out);
+/* What a value of this type holds; of a map its values. False for a tensor. */
+RLX_API bool rlx_type_held(const rlx_type *t, rlx_type *out);
+/* UNDEFINED for what is no map. */
+RLX_API rlx_dtype rlx_type_key(const rlx_type *t);
 
 /* One element of a string tensor; not NUL-terminated. */
 typedef struct rlx_string {
@@ -171,23 +186,31 @@ RLX_API void *rlx_tensor_data(const rlx_tensor *t);
 RLX_API RLX_MUST_USE rlx_status rlx_tensor_set_string(rlx_tensor *t, int64_t i, const char *text, size_t size);
 
 /* Values that are no tensors but made of them, as objects of the same type with the same reference count: a
- * sequence of tensors of one dtype, and an optional: a tensor, a sequence, or nothing. They are inputs and
- * outputs of bindings like tensors; their rlx_tensor_data is NULL, their rlx_tensor_count that of their items,
- * their rlx_tensor_bytes what the items hold. Immutable; items are retained, which may be NULL if count is 0. */
+ * sequence of values of one type, an optional: a value or nothing, and a map. They are inputs and outputs of bindings
+ * like tensors; their rlx_tensor_data is NULL, their rlx_tensor_count that of their items, their rlx_tensor_bytes
+ * what the items hold. Immutable; items are retained, which may be NULL if count is 0.
+ * A map has two items: its keys, a tensor of one dim without equal ones, and its values in the same order: a tensor of
+ * as many elements where they are scalars, else a sequence. */
+RLX_API RLX_MUST_USE rlx_status rlx_value_create(const rlx_type *type, rlx_tensor *const *items, int64_t count,
+                                                 rlx_tensor **out);
+RLX_API RLX_MUST_USE rlx_status rlx_map_create(rlx_tensor *keys, rlx_tensor *values, rlx_tensor **out);
+/* Of tensors, or of what the items are. */
 RLX_API RLX_MUST_USE rlx_status rlx_sequence_create(rlx_dtype dtype, rlx_tensor *const *items, int64_t count,
                                                     rlx_tensor **out);
-/* item NULL: nothing, of the element kind and dtype given; else it must be of them. */
+/* item NULL: nothing, of the element kind and dtype given (of tensors); else it must be of them. */
 RLX_API RLX_MUST_USE rlx_status rlx_optional_create(rlx_kind element, rlx_dtype dtype, rlx_tensor *item,
                                                     rlx_tensor **out);
 RLX_API rlx_kind rlx_tensor_kind(const rlx_tensor *t);
+/* Of a tensor dtype and dims; of other values what they hold. */
+RLX_API void rlx_tensor_type(const rlx_tensor *t, rlx_type *out);
 /* Item i, borrowed; NULL past the end and for a tensor. */
 RLX_API rlx_tensor *rlx_tensor_item(const rlx_tensor *t, int64_t i);
 
 /* Files: ONNX TensorProto (.pb) and NumPy (.npy, version 1 to 3, C order), chosen by content when
  * reading and by the name's ending when writing. */
 RLX_API RLX_MUST_USE rlx_status rlx_tensor_read(const char *path, rlx_tensor **out);
-/* Reads a value of the kind that `type` says: an ONNX SequenceProto or OptionalProto, which do not say themselves
- * what they are; a tensor as rlx_tensor_read. */
+/* Reads a value of the kind that `type` says: an ONNX SequenceProto, OptionalProto or MapProto, which do not say
+ * themselves what they are; a tensor as rlx_tensor_read. rlx_tensor_write writes them (.pb). */
 RLX_API RLX_MUST_USE rlx_status rlx_value_read(const char *path, const rlx_type *type, rlx_tensor **out);
 RLX_API RLX_MUST_USE rlx_status rlx_tensor_write(const rlx_tensor *t, const char *name, const char *path);
 
@@ -253,6 +276,8 @@ RLX_API void rlx_graph_set_opset(rlx_graph *g, const char *domain, int version);
 RLX_API rlx_value *rlx_graph_input(rlx_graph *g, const char *name, const rlx_type *type);
 /* A constant; the graph keeps a reference to the tensor. */
 RLX_API rlx_value *rlx_graph_constant(rlx_graph *g, const char *name, rlx_tensor *tensor);
+/* An input with a default value: a constant that a binding may override with a value of `type`. */
+RLX_API rlx_value *rlx_graph_default(rlx_graph *g, const char *name, const rlx_type *type, rlx_tensor *tensor);
 RLX_API void rlx_graph_output(rlx_graph *g, rlx_value *value, const char *name);
 
 typedef enum rlx_attr_kind {
@@ -403,6 +428,10 @@ RLX_API int rlx_session_input_count(const rlx_session *s);
 RLX_API int rlx_session_output_count(const rlx_session *s);
 RLX_API RLX_MUST_USE rlx_status rlx_session_input(const rlx_session *s, int i, rlx_port_info *info);
 RLX_API RLX_MUST_USE rlx_status rlx_session_output(const rlx_session *s, int i, rlx_port_info *info);
+/* Inputs with default values (ONNX: initializers that are inputs too) are not among the inputs: they need not be bound.
+ * While nothing is, the default is a constant like any other; binding one runs a program built for that. */
+RLX_API int rlx_session_default_count(const rlx_session *s);
+RLX_API RLX_MUST_USE rlx_status rlx_session_default(const rlx_session *s, int i, rlx_port_info *info);
 
 typedef enum rlx_report_format {
   RLX_REPORT_TEXT = 0,
@@ -468,6 +497,19 @@ RLX_API RLX_MUST_USE rlx_status rlx_binding_output(rlx_binding *b, const char *n
 /* The output of the last successful run, with a reference for the caller. It stays valid and unchanged
  * whatever runs later, and may be bound as an input (to this or another binding) without a copy. */
 RLX_API RLX_MUST_USE rlx_status rlx_binding_get(rlx_binding *b, const char *name, rlx_tensor **out);
+
+/* A tensor in memory of the session's device (host memory on the cpu), not zeroed. Bound as an input or output it is
+ * used where it is, in one run after another without a copy. rlx_tensor_data is NULL where the host does not see that
+ * memory. It may outlive the session. */
+RLX_API RLX_MUST_USE rlx_status rlx_tensor_on_device(rlx_session *s, rlx_dtype dtype, int rank, const int64_t *dims,
+                                                     rlx_tensor **out);
+/* The same over memory of the application's: `bytes` from `offset`, a multiple of 16, in a buffer of the backend's API
+ * (see its header). It must outlive the tensor; rlx_tensor_data is NULL. */
+RLX_API RLX_MUST_USE rlx_status rlx_tensor_native(rlx_session *s, void *buffer, uint64_t offset, uint64_t bytes,
+                                                  rlx_dtype dtype, int rank, const int64_t *dims, rlx_tensor **out);
+/* Copies the contents between tensors of one dtype and count, wherever they are, and waits. Not while a run uses them.
+ */
+RLX_API RLX_MUST_USE rlx_status rlx_tensor_copy(const rlx_tensor *from, rlx_tensor *to);
 
 /* A flag that stops a run from any thread: the run ends with RLX_CANCELLED between two steps. */
 typedef struct rlx_cancel rlx_cancel;

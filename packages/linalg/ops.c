@@ -56,7 +56,8 @@ OP(cholesky, true, NULL, OUT("nn"), A_PORT, Y_PORT, ATTRS(FLAG("upper", upper), 
    "The Cholesky factor of symmetric positive definite matrices: lower, a = l lᵀ, or upper, a = uᵀ u. Only that "
    "triangle "
    "is read; the gradient of the other is zero.",
-   SAMPLES("float[0,0]", "double[2,0,0] {upper = 1}"), cholesky_jvp)
+   SAMPLES("float[0,0]", "float[2,2] = {4, 1, 1, 3}", "double[2,2,2] = {2, -1, -1, 1, 5, 2, 2, 1} {upper = 1}"),
+   cholesky_jvp)
 OP(solve_triangular, true, "nk", OUT("nk"), AB_PORTS, Y_PORT,
    ATTRS(FLAG("upper", upper), FLAG("trans", trans), FLAG("unit_diagonal", unit_diagonal), ),
    "Solves a x = b, or aᵀ x = b with trans, for triangular a, of which only the triangle is read. b is [..., n, k] or "

@@ -164,22 +164,26 @@ static int64_t scratch(int64_t n) {
 }
 
 /* A transposed is A. */
-static rlx_status solve(const void *ctx, const factor *f, bool transposed, double *x, double *work, void **own) {
-  (void)transposed;
-  (void)work;
+static rlx_status solve(const void *ctx, const factor *f, const right_sides *b) {
   const calls *c = calls_of(f->numeric);
-  workspace *w = *own ? *own : (*own = calloc(1, sizeof *w));
+  workspace *w = *b->own ? *b->own : (*b->own = calloc(1, sizeof *w));
   if (!w) return rlx_fail(ctx, RLX_OUT_OF_MEMORY, "no memory to solve");
   if (w->calls != c) {
     finish(w);
     start(c, &w->common);
     w->calls = c;
   }
-  size_t n = (size_t)f->of->n;
-  cholmod_dense b = {.nrow = n, .ncol = 1, .nzmax = n, .d = n, .x = x, .xtype = CHOLMOD_REAL, .dtype = CHOLMOD_DOUBLE};
-  if (!c->solve(CHOLMOD_A, f->numeric, &b, NULL, &w->x, NULL, &w->y, &w->e, &w->common))
+  size_t n = (size_t)f->of->n, columns = (size_t)b->count;
+  cholmod_dense given = {.nrow = n,
+                         .ncol = columns,
+                         .nzmax = n * columns,
+                         .d = n,
+                         .x = b->x,
+                         .xtype = CHOLMOD_REAL,
+                         .dtype = CHOLMOD_DOUBLE};
+  if (!c->solve(CHOLMOD_A, f->numeric, &given, NULL, &w->x, NULL, &w->y, &w->e, &w->common))
     return failed(ctx, &w->common, "solve");
-  memcpy(x, w->x->x, n * sizeof(double));
+  memcpy(b->x, w->x->x, n * columns * sizeof(double));
   return RLX_OK;
 }
 

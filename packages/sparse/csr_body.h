@@ -34,8 +34,7 @@ static bool F(canonical)(const csr *a) {
   return true;
 }
 
-/* ---- products
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- products ---------------------------------------------------------------------------------------------------- */
 
 static void F(multiply_vector)(void *arg, int64_t begin, int64_t end) {
   const csr_product *p = arg;
@@ -96,8 +95,7 @@ static void F(outer)(void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* ---- transposing
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- transposing ------------------------------------------------------------------------------------------------- */
 
 static void F(transpose)(const csr *a, void *values_t, void *col_t, void *ptr_t, int64_t *place) {
   const T *values = a->values;
@@ -138,8 +136,7 @@ static int64_t F(merge)(int64_t rows, void *values_, void *col_, void *ptr_) {
   return to;
 }
 
-/* ---- preconditioners
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- preconditioners --------------------------------------------------------------------------------------------- */
 
 static const char *F(jacobi)(const csr *a, void *inverse, int64_t *row) {
   const T *values = a->values;

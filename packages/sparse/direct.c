@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- attributes and shapes
- * ------------------------------------------------------------------------------------------------ */
+/* ---- attributes and shapes --------------------------------------------------------------------------------------- */
 
 int direct_uplo(const direct_params *p) {
   static const char *const names[] = {"full", "lower", "upper"};
@@ -26,8 +25,7 @@ static rlx_status infer(rlx_infer *ctx) {
   return status;
 }
 
-/* ---- symmetric matrices
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- symmetric matrices ------------------------------------------------------------------------------------------ */
 
 /* A whole matrix counts as (A + A') / 2, and its triangles may differ by a tolerance; of a triangle the other is empty.
  */
@@ -63,8 +61,7 @@ rlx_status symmetric_values(const void *ctx, const direct_params *p, const csr *
                   (long long)worst_row, (long long)worst_col, (long long)worst_col, (long long)worst_row, worst);
 }
 
-/* ---- by libraries
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- by libraries ------------------------------------------------------------------------------------------------ */
 
 static int64_t rhs_columns(const rlx_operand *b) { return b->rank == 2 ? b->dims[1] : 1; }
 
@@ -79,7 +76,24 @@ static void store(const rlx_operand *x, int64_t i, double v) {
     ((float *)x->data)[i] = (float)v;
 }
 
-/* Column by column, in doubles. */
+/* Column w of a block, as doubles, and back. */
+static void load_column(const rlx_operand *b, int64_t n, int64_t width, int64_t w, double *to) {
+  if (width == 1 && b->dtype == RLX_DOUBLE)
+    memcpy(to, b->data, (size_t)n * sizeof *to);
+  else
+    for (int64_t i = 0; i < n; i++) to[i] = load(b, i * width + w);
+}
+
+static void store_column(const rlx_operand *x, int64_t n, int64_t width, int64_t w, const double *from) {
+  if (width == 1 && x->dtype == RLX_DOUBLE)
+    memcpy(x->data, from, (size_t)n * sizeof *from);
+  else
+    for (int64_t i = 0; i < n; i++) store(x, i * width + w, from[i]);
+}
+
+static int64_t at_once(int64_t width) { return width < COLUMNS_AT_ONCE ? width : COLUMNS_AT_ONCE; }
+
+/* A few columns at a time, in doubles. */
 static rlx_status solve_with(rlx_ctx *ctx, const direct_solver *s) {
   const direct_params *p = ctx->params;
   const rlx_operand *b = &ctx->inputs[3], *x = &ctx->outputs[0];
@@ -89,19 +103,22 @@ static rlx_status solve_with(rlx_ctx *ctx, const direct_solver *s) {
   int64_t n = a.rows, width = rhs_columns(b);
   if (n == 0) return csr_calls_of(a.type, a.index)->check(ctx, &a);
   rlx_status status = factor_get(ctx, s, &a, ctx->run_state, &f);
-  double *column = ctx->workspace, *scratch = column + n;
-  for (int64_t w = 0; w < width && status == RLX_OK; w++) {
+  right_sides r = {.x = ctx->workspace, .transposed = p->transpose, .own = factor_run_own(ctx->run_state, s)};
+  r.scratch = r.x + n * at_once(width);
+  for (int64_t w = 0; w < width && status == RLX_OK; w += r.count) {
     if (rlx_cancelled(ctx)) return rlx_fail(ctx, RLX_CANCELLED, "cancelled");
-    for (int64_t i = 0; i < n; i++) column[i] = load(b, i * width + w);
-    status = s->solve(ctx, f, p->transpose, column, scratch, factor_run_own(ctx->run_state, s));
-    for (int64_t i = 0; i < n; i++) store(x, i * width + w, column[i]);
+    r.count = at_once(width - w);
+    for (int64_t k = 0; k < r.count; k++) load_column(b, n, width, w + k, r.x + k * n);
+    status = s->solve(ctx, f, &r);
+    for (int64_t k = 0; k < r.count && status == RLX_OK; k++) store_column(x, n, width, w + k, r.x + k * n);
   }
   return status;
 }
 
 static int64_t scratch_bytes(const rlx_bound *b, const direct_solver *s) {
-  int64_t n = rlx_bound_output(b, 0)->dims[0];
-  return s && n < INT64_MAX / 64 ? (n + s->scratch(n) + 1) * (int64_t)sizeof(double) : 0;
+  const rlx_type *x = rlx_bound_output(b, 0);
+  int64_t n = x->dims[0], columns = at_once(x->rank == 2 ? x->dims[1] : 1);
+  return s && n < INT64_MAX / 256 ? (n * columns + s->scratch(n) + 1) * (int64_t)sizeof(double) : 0;
 }
 
 static int64_t lu_workspace(rlx_bound *b, const void *state) {
@@ -123,8 +140,7 @@ static const char *cholesky_why_not(const rlx_node *n) {
 static rlx_status run_lu(rlx_ctx *ctx) { return solve_with(ctx, direct_klu()); }
 static rlx_status run_cholesky(rlx_ctx *ctx) { return solve_with(ctx, direct_cholmod()); }
 
-/* ---- references
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- references -------------------------------------------------------------------------------------------------- */
 
 /* Dense elimination defines the ops; it is not meant for sizes at which a sparse solver is missed. */
 enum { REFERENCE_ROWS = 512 };
@@ -232,8 +248,7 @@ static rlx_status reference(rlx_ctx *ctx, bool symmetric) {
 static rlx_status eval_lu(rlx_ctx *ctx) { return reference(ctx, false); }
 static rlx_status eval_cholesky(rlx_ctx *ctx) { return reference(ctx, true); }
 
-/* ---- derivatives
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- derivatives ------------------------------------------------------------------------------------------------- */
 
 static int rank_of(const rlx_node *n) { return rlx_node_input_type(n, 3)->rank; }
 
@@ -292,8 +307,7 @@ static rlx_status jvp_cholesky(rlx_graph *g, const rlx_node *n, rlx_value *const
   return rlx_graph_status(g);
 }
 
-/* ---- records
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- records ----------------------------------------------------------------------------------------------------- */
 
 #define BIDIAGONAL "int64[6] = {0, 2, 1, 0, 1, 2}, int64[4] = {0, 2, 4, 6}"
 #define TRIDIAGONAL                                                                                                    \
@@ -326,7 +340,7 @@ static const rlx_op lu_solve = {
     .doc = "The solution of A x = b, or with `transpose` of transposed A x = b, for a square matrix in CSR and one or "
            "several right-hand sides, by LU factorisation with pivoting in double precision.",
     .samples = (const char *const[]){"double[6], " BIDIAGONAL ", double[3]",
-                                     "double[6], " BIDIAGONAL ", double[3,2] {transpose = 1}",
+                                     "double[6], " BIDIAGONAL ", double[3,6] {transpose = 1}",
                                      "float[2], int32[2] = {1, 0}, int32[3] = {0, 1, 2}, float[2]",
                                      "float[0], int32[0], int32[1] = {0}, float[0]", TRIDIAGONAL ", double[4]", NULL},
     .inputs = inputs,
@@ -347,7 +361,7 @@ static const rlx_op cholesky_solve = {
            "Cholesky factorisation in double precision. A is stored whole, and its triangles may differ by "
            "symmetry_tolerance times its largest entry: then their mean counts; or only its lower or upper triangle is "
            "stored.",
-    .samples = (const char *const[]){TRIDIAGONAL ", double[4]", TRIDIAGONAL ", double[4,3]",
+    .samples = (const char *const[]){TRIDIAGONAL ", double[4]", TRIDIAGONAL ", double[4,6]",
                                      LOWER ", float[4] {uplo = \"lower\"}",
                                      "float[3], int32[3] = {0, 1, 2}, int32[4] = {0, 1, 2, 3}, float[3]", NULL},
     .inputs = inputs,

@@ -39,6 +39,16 @@ typedef struct factor {
   int64_t bytes;
 } factor;
 
+/* A x = b or transposed A x = b for a few columns at once, which read the factorisation once; solved in place. */
+enum { COLUMNS_AT_ONCE = 4 };
+typedef struct right_sides {
+  double *x; /* count columns of n */
+  int64_t count;
+  bool transposed;
+  double *scratch;
+  void **own; /* the run's and the solver's, kept between runs */
+} right_sides;
+
 typedef struct direct_solver {
   const char *name;
   /* Fills p->symbolic. */
@@ -49,8 +59,7 @@ typedef struct direct_solver {
   void (*drop_numeric)(void *numeric);
   /* Doubles of scratch that solve wants. */
   int64_t (*scratch)(int64_t n);
-  /* Solves A x = b or transposed A x = b for one column in place. own: the run's, kept between runs. */
-  rlx_status (*solve)(const void *ctx, const factor *f, bool transposed, double *x, double *scratch, void **own);
+  rlx_status (*solve)(const void *ctx, const factor *f, const right_sides *b);
   void (*drop_own)(void *own);
 } direct_solver;
 

@@ -10,8 +10,7 @@
 
 static int64_t symbolic_count, numeric_count;
 
-/* ---- patterns
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- patterns ---------------------------------------------------------------------------------------------------- */
 
 static void pattern_release(pattern *p) {
   if (!p || __atomic_fetch_sub(&p->refs, 1, __ATOMIC_ACQ_REL) != 1) return;
@@ -88,8 +87,7 @@ static pattern *pattern_of(const csr *a, bool lower, const direct_solver *solver
   return NULL;
 }
 
-/* ---- the cache
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- the cache --------------------------------------------------------------------------------------------------- */
 
 /* Keys are compared byte by byte: no padding. */
 typedef struct pattern_key {
@@ -249,8 +247,7 @@ rlx_status factor_get(rlx_ctx *ctx, const direct_solver *s, const csr *a, factor
   return RLX_OK;
 }
 
-/* ---- counters
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- counters ---------------------------------------------------------------------------------------------------- */
 
 static rlx_status infer_counters(rlx_infer *ctx) {
   for (int i = 0; i < 2; i++) rlx_infer_set(ctx, i, 0, NULL);

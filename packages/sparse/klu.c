@@ -66,15 +66,14 @@ static rlx_status factorise(const void *ctx, factor *f, double *values) {
 /* klu_l_solve wants 4 n. */
 static int64_t scratch(int64_t n) { return 4 * n; }
 
-static rlx_status solve(const void *ctx, const factor *f, bool transposed, double *x, double *work, void **own) {
-  (void)own;
+static rlx_status solve(const void *ctx, const factor *f, const right_sides *b) {
   const pattern *p = f->of;
   klu_l_common common = defaults();
   /* The factorisation is shared by threads: a solve changes only its workspace, which is ours. */
   klu_l_numeric n = *(const klu_l_numeric *)f->numeric;
-  n.Work = n.Xwork = work;
-  SuiteSparse_long ok = transposed ? klu_l_solve(p->symbolic, &n, p->n, 1, x, &common)
-                                   : klu_l_tsolve(p->symbolic, &n, p->n, 1, x, &common);
+  n.Work = n.Xwork = b->scratch;
+  SuiteSparse_long ok = b->transposed ? klu_l_solve(p->symbolic, &n, p->n, b->count, b->x, &common)
+                                      : klu_l_tsolve(p->symbolic, &n, p->n, b->count, b->x, &common);
   return ok ? RLX_OK : rlx_fail(ctx, RLX_KERNEL, "KLU could not solve (status %d)", (int)common.status);
 }
 

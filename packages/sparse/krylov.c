@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what each op is
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- what each op is --------------------------------------------------------------------------------------------- */
 
 typedef struct solver {
   const char *op;
@@ -33,8 +32,7 @@ static int kind_of(const krylov_params *p) {
   return p->preconditioner.data ? -1 : PRECONDITION_NONE;
 }
 
-/* ---- shapes
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
 /* The sizes of the unknown and of the right-hand side. */
 static rlx_status infer_sizes(rlx_infer *ctx, const solver *s, int64_t *unknowns, int64_t *equations) {
@@ -80,8 +78,7 @@ static rlx_status infer(rlx_infer *ctx) {
   return RLX_OK;
 }
 
-/* ---- memory
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static void *take(krylov *k, int64_t count, int64_t size) {
   void *p = k->base ? k->base + k->used : NULL;
@@ -149,8 +146,7 @@ static int64_t columns_of(const solver *s, const krylov_params *p, int64_t rows,
   return s->method == METHOD_NORMAL && !p->transpose ? unknowns : rows;
 }
 
-/* ---- setting up
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- setting up -------------------------------------------------------------------------------------------------- */
 
 /* The memory of copies is ours. */
 static void *own(const void *p) { return (void *)(uintptr_t)p; }
@@ -214,8 +210,7 @@ static double frobenius(const krylov *k) {
   return sqrt(sum);
 }
 
-/* ---- running
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 /* Column w of a block of `width` columns, or back into it. */
 static void gather(const rlx_operand *from, int64_t n, int64_t width, int64_t w, void *to) {
@@ -316,8 +311,7 @@ static int64_t workspace(rlx_bound *b, const void *state) {
   return k.used;
 }
 
-/* ---- records
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- records ----------------------------------------------------------------------------------------------------- */
 
 #define TRIDIAGONAL                                                                                                    \
   "double[10] = {4, -1, -1, 4, -1, -1, 4, -1, -1, 4}, int32[10] = {0, 1, 0, 1, 2, 1, 2, 3, 2, 3}, "                    \
@@ -429,7 +423,7 @@ SOLVER(
     "The solution of (A' A + damp^2) x = b, or with `transpose` of (A A' + damp^2) x = b, by conjugate gradients: what "
     "the derivatives of sparse.lsqr_solve need.",
     ROWS(TALL ", double[2] {rtol = 1e-12, damp = 0.5}",
-         TALL ", double[4,2] {rtol = 1e-12, transpose = 1, damp = 2} => 4"),
+         TALL ", double[4,2] {rtol = 1e-12, transpose = 1, damp = 2.0} => 4"),
     inputs, least_attrs, normal)
 
 const sparse_part sparse_krylov = {

@@ -64,8 +64,7 @@ static rlx_value *outer_of(const side *s, rlx_value *u, rlx_value *v) {
   return s->transposed ? build_outer(s->g, s->a, v, u, "plain") : build_outer(s->g, s->a, u, v, "plain");
 }
 
-/* ---- A x = b
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- A x = b ----------------------------------------------------------------------------------------------------- */
 
 /* db = transposed inverse times dx, dA = -db x'. */
 rlx_status vjp_krylov(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_value **dx) {
@@ -84,8 +83,7 @@ rlx_status jvp_krylov(rlx_graph *g, const rlx_node *n, rlx_value *const *dx, rlx
   return rlx_graph_status(g);
 }
 
-/* ---- least squares: N x = A' b with N = A' A + damp^2, residual r = b - A x
- * ------------------------------------------------- */
+/* ---- least squares: N x = A' b with N = A' A + damp^2, residual r = b - A x -------------------------------------- */
 
 /* With w = N^-1 dx: db = A w, dA = r w' - db x'. */
 rlx_status vjp_lsqr(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_value **dx) {
@@ -111,8 +109,7 @@ rlx_status jvp_lsqr(rlx_graph *g, const rlx_node *n, rlx_value *const *dx, rlx_v
   return rlx_graph_status(g);
 }
 
-/* ---- N x = b
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- N x = b ----------------------------------------------------------------------------------------------------- */
 
 /* With `transpose` A v needs A's number of columns, which no input says. */
 static rlx_status no_shape(rlx_graph *g) {

@@ -13,8 +13,7 @@ static double residual(krylov *k, int64_t n) {
   return norm(k, n, k->r);
 }
 
-/* ---- sweeps: from the residual in k->r until it is small, no step is possible, or iterations run out
- * ----------------------- */
+/* ---- sweeps: from the residual in k->r until it is small, no step is possible, or iterations run out ------------- */
 
 /* Saad, Iterative Methods for Sparse Linear Systems, algorithm 9.1. */
 static rlx_status sweep_cg(krylov *k, outcome *o) {
@@ -152,8 +151,7 @@ static rlx_status sweep_gmres(krylov *k, outcome *o) {
   return RLX_OK;
 }
 
-/* ---- least squares
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- least squares ----------------------------------------------------------------------------------------------- */
 
 /* Paige and Saunders 1982, on [A; damp] x = [b; 0], started from x: u is the residual, in k->r, and u2 its lower part.
  */
@@ -213,8 +211,7 @@ static double excess(krylov *k, double *length) {
   return gradient <= limit ? 0 : gradient;
 }
 
-/* ---- solving
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- solving ----------------------------------------------------------------------------------------------------- */
 
 static void apply_matrix(krylov *k, const void *x, void *y) { krylov_multiply(k, &k->a, x, y); }
 

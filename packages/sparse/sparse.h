@@ -90,8 +90,7 @@ rlx_status infer_vector(rlx_infer *ctx, int i, int64_t rows, const char *what);
 /* Like input i with `rows` as first dim. */
 void infer_rows_of(rlx_infer *ctx, int output, int i, int64_t rows);
 
-/* ---- building derivatives
- * --------------------------------------------------------------------------------------------- */
+/* ---- building derivatives ---------------------------------------------------------------------------------------- */
 
 rlx_value *build(rlx_graph *g, const char *op, rlx_value *const *inputs, int count); /* one output, no attributes */
 rlx_value *build_sub(rlx_graph *g, rlx_value *a, rlx_value *b);                      /* a NULL: -b */
@@ -106,8 +105,7 @@ rlx_value *build_product(rlx_graph *g, rlx_value *const a[3], rlx_value *x, bool
 /* u[row] v[col] at each entry. */
 rlx_value *build_outer(rlx_graph *g, rlx_value *const a[3], rlx_value *u, rlx_value *v, const char *form);
 
-/* ---- the package
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- the package ------------------------------------------------------------------------------------------------- */
 
 typedef struct sparse_part {
   const rlx_op *const *ops;

@@ -43,8 +43,7 @@ static rlx_status factors(rlx_ctx *ctx, int columns, csr *a, csr *b) {
   return status == RLX_OK ? csr_calls_of(b->type, b->index)->check(ctx, b) : status;
 }
 
-/* ---- spgemm
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- spgemm ------------------------------------------------------------------------------------------------------ */
 
 static rlx_status infer_spgemm(rlx_infer *ctx) {
   csr_known a, b;
@@ -103,8 +102,7 @@ static rlx_status jvp_spgemm(rlx_graph *g, const rlx_node *n, rlx_value *const *
   return rlx_graph_status(g);
 }
 
-/* ---- spgemm_grad
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- spgemm_grad ------------------------------------------------------------------------------------------------- */
 
 static rlx_status infer_grad(rlx_infer *ctx) {
   csr_known a, b, c;
@@ -136,8 +134,7 @@ static rlx_status eval_grad(rlx_ctx *ctx) {
   return done ? RLX_OK : rlx_fail(ctx, RLX_INVALID, "the gradient's pattern is not that of the product, sorted");
 }
 
-/* ---- records
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- records ----------------------------------------------------------------------------------------------------- */
 
 #define PATTERN_A "int64[4] = {1, 0, 2, 1}, int64[3] = {0, 2, 4}"
 #define PATTERN_B "int64[3] = {2, 0, 1}, int64[4] = {0, 1, 2, 3}"

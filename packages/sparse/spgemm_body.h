@@ -24,7 +24,8 @@ static int F(order)(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* sum[j] gathers column j of the row; mark is cleared before. Columns of a row come out sorted. */
+/* sum[j] gathers column j of the row. Marks are negative, so that those of the count need not be cleared. Columns of a
+ * row come out sorted. */
 static void F(fill)(const csr *a, const csr *b, I *mark, T *sum, const I *ptr_c, I *col_c, T *values_c) {
   const I *pa = a->ptr, *ca = a->col, *pb = b->ptr, *cb = b->col;
   for (int64_t i = 0; i < a->rows; i++) {
@@ -33,8 +34,8 @@ static void F(fill)(const csr *a, const csr *b, I *mark, T *sum, const I *ptr_c,
       T v = ((const T *)a->values)[k];
       for (I m = pb[ca[k]]; m < pb[ca[k] + 1]; m++) {
         I j = cb[m];
-        if (mark[j] != (I)(i + 1)) {
-          mark[j] = (I)(i + 1);
+        if (mark[j] != (I)(-1 - i)) {
+          mark[j] = (I)(-1 - i);
           sum[j] = 0;
           col_c[at++] = j;
         }
@@ -92,10 +93,7 @@ static rlx_status F(product)(rlx_ctx *ctx, const csr *a, const csr *b) {
   T *values_c = status == RLX_OK ? rlx_output_shape(ctx, 0, 1, &entries) : NULL;
   I *col_c = values_c ? rlx_output_shape(ctx, 1, 1, &entries) : NULL;
   if (status == RLX_OK && !col_c) status = RLX_OUT_OF_MEMORY;
-  if (status == RLX_OK) {
-    memset(mark, 0, (size_t)b->cols * sizeof(I));
-    F(fill)(a, b, mark, sum, ptr_c, col_c, values_c);
-  }
+  if (status == RLX_OK) F(fill)(a, b, mark, sum, ptr_c, col_c, values_c);
   free(mark);
   free(sum);
   return status;

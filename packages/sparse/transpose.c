@@ -4,8 +4,7 @@
 
 #include "sparse.h"
 
-/* ---- transpose
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- transpose --------------------------------------------------------------------------------------------------- */
 
 static rlx_status infer_transpose(rlx_infer *ctx) {
   csr_known a;
@@ -28,8 +27,7 @@ static rlx_status eval_transpose(rlx_ctx *ctx) {
   return status;
 }
 
-/* ---- transpose_values
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- transpose_values -------------------------------------------------------------------------------------------- */
 
 typedef struct values_params {
   uint64_t given;
@@ -82,8 +80,7 @@ static rlx_status eval_values(rlx_ctx *ctx) {
   return status;
 }
 
-/* ---- derivatives
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- derivatives ------------------------------------------------------------------------------------------------- */
 
 static rlx_value *values_of(rlx_graph *g, const rlx_node *n, rlx_value *values, int64_t inverse) {
   if (!values) return NULL;
@@ -110,8 +107,7 @@ static rlx_status jvp_values(rlx_graph *g, const rlx_node *n, rlx_value *const *
   return rlx_graph_status(g);
 }
 
-/* ---- records
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- records ----------------------------------------------------------------------------------------------------- */
 
 #define PATTERN "int64[5] = {1, 0, 3, 2, 0}, int64[4] = {0, 2, 2, 5}"
 

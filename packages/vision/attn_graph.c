@@ -29,15 +29,15 @@ static rlx_value *integers(rlx_graph *g, int rank, const int64_t *dims, const in
   integers(g, 1, (const int64_t[]){sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)},                          \
            (const int64_t[]){__VA_ARGS__})
 
-/* Floats of the dtype of `like`. */
-static rlx_value *floats(rlx_graph *g, int rank, const int64_t *dims, const float *values, rlx_value *like) {
+/* Numbers as a constant of the node's dtype: a cast would be one more op that a device must have. */
+static rlx_value *numbers(rlx_graph *g, rlx_dtype dtype, int rank, const int64_t *dims, const double *values) {
   rlx_tensor *t = NULL;
-  if (rlx_tensor_create(RLX_FLOAT, rank, dims, &t) != RLX_OK) {
+  if (rlx_tensor_create(dtype, rank, dims, &t) != RLX_OK) {
     rlx_graph_fail(g, RLX_OUT_OF_MEMORY, "no memory for a constant");
     return NULL;
   }
-  memcpy(rlx_tensor_data(t), values, rlx_tensor_bytes(t));
-  return node2(g, "onnx.CastLike", constant(g, t), like);
+  deform_store(&(rlx_operand){.data = rlx_tensor_data(t), .count = rlx_tensor_count(t), .dtype = dtype}, values);
+  return constant(g, t);
 }
 
 static rlx_value *reshape(rlx_graph *g, rlx_value *x, rlx_value *shape) { return node2(g, "onnx.Reshape", x, shape); }
@@ -59,6 +59,7 @@ static rlx_value *project(rlx_graph *g, rlx_value *x, rlx_value *w, rlx_value *b
 /* What a node stands for; every sequence with a batch. */
 typedef struct pieces {
   attn_shape s;
+  rlx_dtype dtype;
   bool batched;
   rlx_value *query, *source, *reference, *in[ATTN_INPUTS];
   rlx_value *value, *shapes, *locations, *weights; /* operands of the sampling */
@@ -78,6 +79,7 @@ static rlx_status open_pieces(rlx_graph *g, const rlx_node *n, pieces *p) {
   if (bad) return rlx_graph_fail(g, RLX_INVALID, "%s", bad);
   if (types[ATTN_QUERY]->rank == RLX_UNKNOWN || p->s.reference == RLX_UNKNOWN)
     return rlx_graph_fail(g, RLX_UNSUPPORTED, "the query's rank and the reference points' last dim must be known");
+  p->dtype = types[ATTN_QUERY]->dtype;
   p->batched = types[ATTN_QUERY]->rank == 3;
   for (int i = ATTN_QUERY; i <= ATTN_REFERENCE; i++)
     if (!p->batched) p->in[i] = node2(g, "onnx.Unsqueeze", p->in[i], LIST(g, 0));
@@ -91,17 +93,17 @@ static void locate(rlx_graph *g, pieces *p) {
   const attn_shape *s = &p->s;
   rlx_value *reference = node2(g, "onnx.Unsqueeze", p->reference, LIST(g, 2, 4)), *step;
   if (s->reference == 4) {
-    p->unit = floats(g, 0, NULL, (const float[]){0.5F / (float)s->points}, p->offsets);
+    p->unit = numbers(g, p->dtype, 0, NULL, (const double[]){0.5 / (double)s->points});
     p->extent = part(g, reference, 2, 4);
     step = node2(g, "onnx.Mul", node2(g, "onnx.Mul", p->offsets, p->unit), p->extent);
     reference = part(g, reference, 0, 2);
   } else {
-    float inverse[2 * DEFORM_LEVELS];
+    double inverse[2 * DEFORM_LEVELS];
     for (int64_t l = 0; l < s->levels.count; l++) {
-      inverse[2 * l] = 1 / (float)s->levels.of[l].width;
-      inverse[2 * l + 1] = 1 / (float)s->levels.of[l].height;
+      inverse[2 * l] = 1 / (double)s->levels.of[l].width;
+      inverse[2 * l + 1] = 1 / (double)s->levels.of[l].height;
     }
-    p->unit = floats(g, 3, (const int64_t[]){s->levels.count, 1, 2}, inverse, p->offsets);
+    p->unit = numbers(g, p->dtype, 3, (const int64_t[]){s->levels.count, 1, 2}, inverse);
     step = node2(g, "onnx.Mul", p->offsets, p->unit);
   }
   p->locations = node2(g, "onnx.Add", reference, step);

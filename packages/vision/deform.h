@@ -70,6 +70,16 @@ typedef struct deform_head_f64 {
 } deform_head_f64;
 void deform_sample_f64(const deform_levels *levels, const deform_head_f64 *h, double *out);
 
+/* ---- sampling by itself ----------------------------------------------------------------------------------------- */
+
+/* The sizes of a node whose dims are known. */
+typedef struct sample_shape {
+  deform_levels levels;
+  int64_t batch, queries, heads, points, width, rows; /* width: of one head */
+} sample_shape;
+/* operands: value, shapes, locations, weights; grad: of the result, or NULL. NULL, or what does not fit. */
+const char *sample_resolve(const rlx_operand *const operands[], const rlx_operand *grad, sample_shape *s);
+
 /* ---- records ---------------------------------------------------------------------------------------------------- */
 
 extern const rlx_op vision_ms_deform_sample, vision_ms_deform_sample_grad, vision_ms_deform_attn;

@@ -7,12 +7,6 @@
 
 enum { VALUE, SHAPES, LOCATIONS, WEIGHTS, GRAD };
 
-/* The sizes of a node whose dims are known. */
-typedef struct sample_shape {
-  deform_levels levels;
-  int64_t batch, queries, heads, points, width, rows; /* width: of one head */
-} sample_shape;
-
 /* NULL, or why value [batch, rows, heads, width], locations [batch, queries, heads, levels, points, 2] and weights do
  * not fit; dims may be unknown. */
 static const char *fault(const rlx_type *value, const rlx_type *locations, const rlx_type *weights) {
@@ -55,8 +49,24 @@ static rlx_status infer(rlx_infer *ctx) {
   return RLX_OK;
 }
 
+static bool differ(int64_t a, int64_t b) { return a != b && a != RLX_UNKNOWN && b != RLX_UNKNOWN; }
+
+/* The gradient of the result beside value and locations. */
+static const char *grad_fault(const rlx_type *value, const rlx_type *locations, const rlx_type *grad) {
+  if (grad->rank == RLX_UNKNOWN) return NULL;
+  if (grad->rank != 3) return rlx_reason("a gradient of rank %d, not 3", grad->rank);
+  bool known = value->rank == 4 && value->dims[2] != RLX_UNKNOWN && value->dims[3] != RLX_UNKNOWN;
+  if ((value->rank == 4 && differ(grad->dims[0], value->dims[0])) ||
+      (locations->rank == 6 && differ(grad->dims[1], locations->dims[1])) ||
+      (known && differ(grad->dims[2], value->dims[2] * value->dims[3])))
+    return "the gradient does not have the result's shape";
+  return NULL;
+}
+
 static rlx_status infer_grad(rlx_infer *ctx) {
-  const char *bad = fault(rlx_infer_input(ctx, VALUE), rlx_infer_input(ctx, LOCATIONS), rlx_infer_input(ctx, WEIGHTS));
+  const rlx_type *value = rlx_infer_input(ctx, VALUE), *locations = rlx_infer_input(ctx, LOCATIONS);
+  const char *bad = fault(value, locations, rlx_infer_input(ctx, WEIGHTS));
+  if (!bad) bad = grad_fault(value, locations, rlx_infer_input(ctx, GRAD));
   if (bad) return rlx_fail(ctx, RLX_INVALID, "%s", bad);
   rlx_infer_like(ctx, 0, VALUE);
   if (rlx_infer_output_count(ctx) > 1) rlx_infer_like(ctx, 1, LOCATIONS);
@@ -70,21 +80,30 @@ static rlx_type type_of(const rlx_operand *o) {
   return t;
 }
 
-static rlx_status resolve(const rlx_ctx *ctx, sample_shape *s) {
-  rlx_type value = type_of(&ctx->inputs[VALUE]), locations = type_of(&ctx->inputs[LOCATIONS]);
-  rlx_type weights = type_of(&ctx->inputs[WEIGHTS]);
-  const rlx_operand *shapes = &ctx->inputs[SHAPES];
+const char *sample_resolve(const rlx_operand *const operands[], const rlx_operand *grad, sample_shape *s) {
+  rlx_type value = type_of(operands[VALUE]), locations = type_of(operands[LOCATIONS]);
+  rlx_type weights = type_of(operands[WEIGHTS]), result = {.rank = RLX_UNKNOWN};
+  const rlx_operand *shapes = operands[SHAPES];
+  if (grad) result = type_of(grad);
   const char *bad = fault(&value, &locations, &weights);
+  if (!bad) bad = grad_fault(&value, &locations, &result);
   if (!bad && shapes->count != 2 * locations.dims[3])
     bad = rlx_reason("shapes has %lld numbers for %lld levels", (long long)shapes->count, (long long)locations.dims[3]);
   if (!bad) bad = deform_levels_from(shapes->data, locations.dims[3], &s->levels);
   if (!bad && s->levels.total != value.dims[1])
     bad =
         rlx_reason("the levels have %lld places, value has %lld", (long long)s->levels.total, (long long)value.dims[1]);
-  if (bad) return rlx_fail(ctx, RLX_INVALID, "%s", bad);
+  if (bad) return bad;
   s->batch = value.dims[0], s->rows = value.dims[1], s->heads = value.dims[2], s->width = value.dims[3];
   s->queries = locations.dims[1], s->points = locations.dims[4];
-  return RLX_OK;
+  return NULL;
+}
+
+static rlx_status resolve(const rlx_ctx *ctx, sample_shape *s) {
+  const rlx_operand *operands[] = {&ctx->inputs[VALUE], &ctx->inputs[SHAPES], &ctx->inputs[LOCATIONS],
+                                   &ctx->inputs[WEIGHTS]};
+  const char *bad = sample_resolve(operands, ctx->input_count > GRAD ? &ctx->inputs[GRAD] : NULL, s);
+  return bad ? rlx_fail(ctx, RLX_INVALID, "%s", bad) : RLX_OK;
 }
 
 /* ---- in double -------------------------------------------------------------------------------------------------- */
@@ -294,7 +313,9 @@ const rlx_op vision_ms_deform_sample = {
         "the sizes in shapes [levels, (height, width)], one after the other; locations [batch, queries, heads, levels, "
         "points, (x, y)] are parts of a map, taken bilinearly at location * size - 0.5 with zeros outside, and summed "
         "with weights [batch, queries, heads, levels, points] to [batch, queries, heads * width].",
-    .samples = NULL,
+    .samples =
+        (const char *const[]){"float[2,10,2,3], int64[2,2] = {2, 3, 4, 1}, float[2,4,2,2,3,2], float[2,4,2,2,3]",
+                              "double[1,4,1,2], int64[1,2] = {2, 2}, double[1,0,1,1,2,2], double[1,0,1,1,2]", NULL},
     .inputs = (const rlx_port[]){SAMPLE_PORTS, {0}},
     .outputs = (const rlx_port[]){{"sampled", "T", REALS, 0, 0}, {0}},
     .traits = RLX_PURE,
@@ -306,6 +327,11 @@ const rlx_op vision_ms_deform_sample_grad = {
     .struct_size = sizeof(rlx_op),
     .name = "vision.ms_deform_sample_grad",
     .doc = "The gradients of value, locations and weights of vision.ms_deform_sample, from that of its result.",
+    .samples = (const char *const[]){"float[2,10,2,3], int64[2,2] = {2, 3, 4, 1}, float[2,4,2,2,3,2], "
+                                     "float[2,4,2,2,3], float[2,4,6] => 3",
+                                     "double[1,4,1,2], int64[1,2] = {2, 2}, double[1,3,1,1,2,2], double[1,3,1,1,2], "
+                                     "double[1,3,2]",
+                                     NULL},
     .inputs = (const rlx_port[]){SAMPLE_PORTS, {"grad", "T", REALS, 0, 0}, {0}},
     .outputs = (const rlx_port[]){{"value_grad", "T", REALS, 0, 0},
                                   {"locations_grad", "T", REALS, RLX_OPTIONAL, 0},

@@ -17,10 +17,8 @@ static void not_built(int i, char *text, size_t size) {
 
 #define ABSENT(id) \
   static const char *const id##_kernels[] = {#id, "gpu", "cpu", NULL}; \
-  static const backend id##_backend = {#id, id##_kernels, NULL, none, not_built}
+  static const backend id##_backend = {#id, id##_kernels, NULL, none, not_built, NULL}
 ABSENT(cuda);
-ABSENT(metal);
-ABSENT(vulkan);
 
 const backend *const backend_table[] = {&cuda_backend, &metal_backend,  &vulkan_backend,
                                         &cpu_backend,  &record_backend, NULL};
@@ -46,13 +44,17 @@ static rlx_status find_index(const char *device, const char *word, const backend
   return RLX_FAIL(INVALID, "device '%s': no such index, and no %s device is called so", device, b->name);
 }
 
+static int preferred(const backend *b) {
+  if (b->device_count() == 0) return -1;
+  return b->preferred ? b->preferred() : 0;
+}
+
 rlx_status backend_find(const char *device, const backend **out, int *index) {
   if (!device || !*device) device = "cpu";
   if (strcmp(device, "auto") == 0) {
     const backend *const *b = backend_table;
-    while ((*b)->device_count() == 0) b++; /* the CPU is always there */
+    while ((*index = preferred(*b)) < 0) b++; /* the CPU is always there */
     *out = *b;
-    *index = 0;
     return RLX_OK;
   }
   size_t n = strcspn(device, ":");
@@ -63,8 +65,8 @@ rlx_status backend_find(const char *device, const backend **out, int *index) {
   RLX_TRY(find_index(device, device[n] ? device + n + 1 : NULL, b, count, &i));
   char why[192];
   b->describe(-1, why, sizeof why);
-  if (count == 0) return RLX_FAIL(DEVICE, "device '%s' is absent: %s", device, why);
-  if (i >= count) return RLX_FAIL(DEVICE, "device '%s': there are only %d of them", device, count);
+  if (count == 0) return RLX_FAIL(NOT_FOUND, "device '%s' is absent: %s", device, why);
+  if (i >= count) return RLX_FAIL(NOT_FOUND, "device '%s': there are only %d of them", device, count);
   *out = b;
   *index = (int)i;
   return RLX_OK;

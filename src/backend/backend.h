@@ -11,9 +11,10 @@ typedef struct backend {
   const struct gpu_api *gpu;                        /* backend/gpu/gpu.h; NULL: the CPU */
   int (*device_count)(void);                        /* 0: none here */
   void (*describe)(int i, char *text, size_t size); /* device i, or with i < 0 why there is none */
+  int (*preferred)(void); /* the device that "auto" means, -1: none is faster than the CPU; NULL: the first */
 } backend;
 
-extern const backend cpu_backend, record_backend; /* each in its own folder */
+extern const backend cpu_backend, metal_backend, record_backend, vulkan_backend; /* each in its own folder */
 
 extern const backend *const backend_table[]; /* ends with NULL */
 

@@ -17,12 +17,14 @@ rlx_status gpu_session_build(gpu_session *s, const program *p);
  * else a pinned mirror of its first host_bytes, which the executor keeps in step. */
 typedef struct gpu_memory gpu_memory;
 rlx_status gpu_memory_create(gpu_session *s, int64_t bytes, int64_t host_bytes, gpu_memory **out);
+/* Over a stretch of a buffer of the application's, which outlives it; hidden from the host. */
+rlx_status gpu_memory_adopt(gpu_session *s, void *native, int64_t offset, int64_t bytes, gpu_memory **out);
 gpu_memory *gpu_memory_retain(gpu_memory *m);
 void gpu_memory_release(gpu_memory *m); /* NULL: nothing */
 void *gpu_memory_host(const gpu_memory *m);
 bool gpu_memory_is_unified(const gpu_memory *m);
 int64_t gpu_memory_bytes(const gpu_memory *m);
-bool gpu_memory_of(const gpu_memory *m, const gpu_session *s); /* is it on this session's device? */
+bool gpu_memory_of(const gpu_memory *m, const gpu_session *s); /* is it on this session's device? NULLs: no */
 /* Copies between m and the host, and waits. */
 rlx_status gpu_memory_write(gpu_memory *m, int64_t offset, const void *from, int64_t bytes);
 rlx_status gpu_memory_read(gpu_memory *m, int64_t offset, void *to, int64_t bytes);
@@ -32,6 +34,9 @@ rlx_status gpu_memory_read(gpu_memory *m, int64_t offset, void *to, int64_t byte
 rlx_status gpu_stage_create(gpu_session *s, stage *st);
 /* Bytes of its run memory, from the start, that the host touches. */
 int64_t gpu_stage_host_bytes(const stage *st);
+
+/* Does a device step use this external slot? Then the executor sees to its address. */
+bool gpu_stage_uses(const stage *st, uint32_t slot);
 
 /* A stage's recorded commands and argument blocks in one run state. */
 typedef struct gpu_frame gpu_frame;
@@ -50,9 +55,11 @@ typedef struct gpu_run {
       *slots; /* by slot: data is the host's address, which the executor replaces by where host steps shall work */
   gpu_place *places; /* by slot */
   /* Called once the addresses in `slots` are right, before the first step. */
-  void (*relocated)(void *user);
+  rlx_status (*relocated)(void *user);
   /* Runs step t on the host. */
   rlx_status (*host_step)(void *user, int t);
+  /* DEBUG_CHECK: device step t is done, and nothing after it has begun. */
+  rlx_status (*check)(void *user, int t);
   bool (*cancelled)(void *user);
   void *user;
 } gpu_run;

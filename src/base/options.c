@@ -38,6 +38,7 @@ static const struct {
                          "overrides the fallback policy and its exceptions: allow, warn, forbid, budget=TRIPS[,BYTES]"},
     [OPTION_DEBUG] = {"RLX_DEBUG", "debug switches, ',' between them"},
     [OPTION_DBG_CUSTOM] = {"RLX_DBG_CUSTOM", "1: a line for every custom op that runs"},
+    [OPTION_METAL_LIBRARY] = {"RLX_METAL_LIBRARY", "a library opened in place of the system's Metal, for tests"},
     [OPTION_THREADS] = {"RLX_THREADS", "threads of a session that does not say"},
 };
 

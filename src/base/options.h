@@ -39,6 +39,7 @@ typedef enum option_name {
   OPTION_DEBUG,          /* RLX_DEBUG */
   OPTION_DBG_CUSTOM,     /* RLX_DBG_CUSTOM */
   OPTION_THREADS,        /* RLX_THREADS */
+  OPTION_METAL_LIBRARY,  /* RLX_METAL_LIBRARY: opened instead of the system's Metal */
   OPTION_COUNT
 } option_name;
 /* The environment's word, or NULL. */

@@ -79,8 +79,8 @@ static bool same_answer(checker *c, const check_case *k, const trial *t, rlx_bin
       check_failed(c, "output %d: %s", i, rlx_error_message());
       return false;
     }
-    tensor_type(got, &a);
-    tensor_type(k->expected[i], &e);
+    rlx_tensor_type(got, &a);
+    rlx_tensor_type(k->expected[i], &e);
     difference one = {.at = -1};
     bool typed = compare_tensors(got, k->expected[i], case_tolerance(k), &one);
     rlx_tensor_destroy(got);

@@ -88,7 +88,7 @@ static void check_level(checker *c, check_case *k, const knowledge *level) {
       for (int i = 0; i < k->output_count && good; i++) {
         char wrong[300], right[300];
         rlx_type is;
-        tensor_type(k->expected[i], &is);
+        rlx_tensor_type(k->expected[i], &is);
         good = type_admits(&said[i], &is) || said[i].kind != RLX_KIND_TENSOR;
         if (!good)
           check_failed(c, "%s: output %d is inferred as %s and comes as %s", level->name, i,

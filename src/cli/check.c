@@ -47,6 +47,8 @@ static int show_ready(const cli_model *m, const cli_target *target, cJSON *json)
   else
     printf("loads, is valid, and compiles for %s\n", device);
   CLI_TRY(show_ports("inputs", m->session, rlx_session_input_count(m->session), rlx_session_input, json));
+  if (rlx_session_default_count(m->session))
+    CLI_TRY(show_ports("defaults", m->session, rlx_session_default_count(m->session), rlx_session_default, json));
   return show_ports("outputs", m->session, rlx_session_output_count(m->session), rlx_session_output, json);
 }
 

@@ -18,9 +18,12 @@ static void store_bits(void *data, int64_t i, int bits, uint64_t code) {
     memcpy(bytes + i * (bits / 8), &code, (size_t)bits / 8);
     return;
   }
-  int per_byte = 8 / bits, shift = bits * (int)(i % per_byte);
+  int shift = (int)(i * bits % 8);
   unsigned mask = (1u << bits) - 1;
-  bytes[i / per_byte] = (uint8_t)((bytes[i / per_byte] & ~(mask << shift)) | (((unsigned)code & mask) << shift));
+  bytes += i * bits / 8;
+  unsigned put = ((unsigned)code & mask) << shift, kept = ~(mask << shift);
+  bytes[0] = (uint8_t)((bytes[0] & kept) | put);
+  if (shift + bits > 8) bytes[1] = (uint8_t)((bytes[1] & kept >> 8) | put >> 8);
 }
 
 static uint64_t wide_bits(rlx_dtype dtype, double value) {

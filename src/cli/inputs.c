@@ -44,6 +44,11 @@ static int check_names(rlx_session *s, const cli_inputs *settings) {
       CLI_CALL(rlx_session_input(s, j, &port));
       known = known || source_for(item, port.name);
     }
+    for (int j = 0; j < rlx_session_default_count(s); j++) {
+      rlx_port_info port;
+      CLI_CALL(rlx_session_default(s, j, &port));
+      known = known || source_for(item, port.name);
+    }
     if (!known) return cli_fail("--input %s: the model has no such input", item);
   }
   for (int i = 0; i < settings->dims.count; i++) {
@@ -78,7 +83,7 @@ static int create_tensor(const rlx_port_info *port, const cli_list *dims, rlx_te
   int64_t sizes[RLX_MAX_RANK];
   const rlx_type *type = &port->type;
   if (type->kind != RLX_KIND_TENSOR)
-    return cli_fail("input '%s' is no tensor: sequences, optionals and maps cannot be given yet", port->name);
+    return cli_fail("input '%s' is no tensor: give it a file (--input %s=FILE.pb)", port->name, port->name);
   if (type->rank == RLX_UNKNOWN)
     return cli_fail("input '%s' has no known rank: give it a file (--input %s=FILE)", port->name, port->name);
   for (int i = 0; i < type->rank; i++) {
@@ -102,7 +107,23 @@ static int make_input(const rlx_port_info *port, const cli_inputs *settings, uin
     CLI_TRY(create_tensor(port, &settings->dims, &out->tensor));
     return value_fill(out->tensor, number);
   }
-  CLI_CALL(rlx_tensor_read(source, &out->tensor));
+  CLI_CALL(rlx_value_read(source, &port->type, &out->tensor));
+  return CLI_OK;
+}
+
+// Inputs with default values are bound only if they are named.
+static int bind_defaults(rlx_session *s, rlx_binding *b, const cli_inputs *settings, uint64_t *seed) {
+  for (int i = 0; i < rlx_session_default_count(s); i++) {
+    rlx_port_info port;
+    cli_bound_input input = {0};
+    CLI_CALL(rlx_session_default(s, i, &port));
+    if (!find_source(&settings->inputs, port.name)) continue;
+    int code = make_input(&port, settings, seed, &input);
+    if (code == CLI_OK && rlx_binding_input(b, port.name, input.tensor, 0) != RLX_OK) code = cli_library_failure();
+    free(input.source);
+    rlx_tensor_destroy(input.tensor);
+    if (code != CLI_OK) return cli_fail("input '%s': %s", port.name, cli_message());
+  }
   return CLI_OK;
 }
 
@@ -119,7 +140,7 @@ int cli_bind_inputs(rlx_session *s, rlx_binding *b, const cli_inputs *settings, 
       return cli_fail("input '%s': %s", port.name, cli_message());
     CLI_CALL(rlx_binding_input(b, port.name, inputs[i].tensor, 0));
   }
-  return CLI_OK;
+  return bind_defaults(s, b, settings, &seed);
 }
 
 void cli_inputs_release(cli_bound_input *inputs, int count) {

@@ -19,6 +19,7 @@ typedef struct op_row {
   char *owner;
   int version;
   bool eval, lower, vjp, jvp;
+  cJSON *inputs, *outputs, *attributes; // NULL unless the listing is JSON
 } op_row;
 
 typedef struct kernel_row {
@@ -34,16 +35,95 @@ typedef struct listing {
   op_row *ops;
   kernel_row *kernels;
   int op_count, kernel_count;
+  bool json;
   const char *backend; // only kernels of this one (and portable ones on a GPU), or NULL
 } listing;
+
+static cJSON *ports_json(const rlx_port *ports) {
+  static const struct {
+    uint32_t flag;
+    const char *name;
+  } flags[] = {{RLX_OPTIONAL, "optional"},
+               {RLX_VARIADIC, "variadic"},
+               {RLX_HOST, "host"},
+               {RLX_HETEROGENEOUS, "heterogeneous"},
+               {RLX_ANY_KIND, "any_kind"}};
+  cJSON *list = cJSON_CreateArray();
+  for (; ports && ports->name; ports++) {
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "name", ports->name);
+    if (ports->variable) cJSON_AddStringToObject(object, "variable", ports->variable);
+    cJSON *dtypes = cJSON_AddArrayToObject(object, "dtypes");
+    for (int d = RLX_UNDEFINED + 1; d < RLX_DTYPE_COUNT; d++)
+      if (!ports->dtypes || (ports->dtypes >> d & 1))
+        cJSON_AddItemToArray(dtypes, cJSON_CreateString(rlx_dtype_name((rlx_dtype)d)));
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+      if (ports->flags & flags[i].flag) cJSON_AddTrueToObject(object, flags[i].name);
+    if (ports->flags & RLX_VARIADIC) cJSON_AddNumberToObject(object, "min_count", ports->min_count);
+    cJSON_AddItemToArray(list, object);
+  }
+  return list;
+}
+
+static void add_default(cJSON *object, const rlx_attr_def *a) {
+  if (a->flags & RLX_REQUIRED) return;
+  cJSON *list;
+  switch (a->kind) {
+    case RLX_ATTR_INT: cJSON_AddNumberToObject(object, "default", (double)a->default_int); return;
+    case RLX_ATTR_FLOAT: cJSON_AddNumberToObject(object, "default", (double)a->default_float); return;
+    case RLX_ATTR_STRING:
+      cJSON_AddStringToObject(object, "default", a->default_string ? a->default_string : "");
+      return;
+    case RLX_ATTR_INTS:
+      list = cJSON_AddArrayToObject(object, "default");
+      for (int64_t i = 0; i < a->default_ints.count; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateNumber((double)a->default_ints.data[i]));
+      return;
+    case RLX_ATTR_FLOATS:
+      list = cJSON_AddArrayToObject(object, "default");
+      for (int64_t i = 0; i < a->default_floats.count; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateNumber((double)a->default_floats.data[i]));
+      return;
+    default: return;
+  }
+}
+
+static cJSON *attributes_json(const rlx_attr_def *attrs) {
+  static const char *const kinds[] = {
+      "",        "float",   "int",    "string",        "tensor",         "graph", "floats", "ints",
+      "strings", "tensors", "graphs", "sparse_tensor", "sparse_tensors", "type",  "types"};
+  cJSON *list = cJSON_CreateArray();
+  for (; attrs && attrs->name; attrs++) {
+    cJSON *object = cJSON_CreateObject();
+    bool bytes = attrs->kind == RLX_ATTR_BYTES;
+    cJSON_AddStringToObject(object, "name", attrs->name);
+    cJSON_AddStringToObject(object, "kind", bytes ? "bytes" : kinds[attrs->kind]);
+    if (attrs->flags & RLX_REQUIRED) cJSON_AddTrueToObject(object, "required");
+    add_default(object, attrs);
+    cJSON_AddItemToArray(list, object);
+  }
+  return list;
+}
 
 static bool add_op(void *user, const rlx_op_info *info) {
   listing *l = user;
   const rlx_op *op = info->op;
   l->ops = cli_grow(l->ops, l->op_count, sizeof *l->ops);
-  l->ops[l->op_count++] = (op_row){cli_strdup(op->name), cli_strdup(info->owner), op->version ? op->version : 1,
-                                   op->eval != NULL,     op->lower != NULL,       op->vjp != NULL,
-                                   op->jvp != NULL};
+  l->ops[l->op_count++] = (op_row){cli_strdup(op->name),
+                                   cli_strdup(info->owner),
+                                   op->version ? op->version : 1,
+                                   op->eval != NULL,
+                                   op->lower != NULL,
+                                   op->vjp != NULL,
+                                   op->jvp != NULL,
+                                   NULL,
+                                   NULL,
+                                   NULL};
+  op_row *row = &l->ops[l->op_count - 1];
+  if (!l->json) return true;
+  row->inputs = ports_json(op->inputs);
+  row->outputs = ports_json(op->outputs);
+  row->attributes = attributes_json(op->attrs);
   return true;
 }
 
@@ -164,6 +244,9 @@ static cJSON *ops_json(const listing *l) {
     cJSON_AddBoolToObject(object, "vjp", op->vjp);
     cJSON_AddBoolToObject(object, "jvp", op->jvp);
     cJSON_AddStringToObject(object, "owner", op->owner);
+    cJSON_AddItemToObject(object, "inputs", op->inputs);
+    cJSON_AddItemToObject(object, "outputs", op->outputs);
+    cJSON_AddItemToObject(object, "attributes", op->attributes);
     cJSON *kernels = cJSON_AddArrayToObject(object, "kernels");
     for (int j = 0; j < l->kernel_count; j++)
       if (serves(&l->kernels[j], op)) cJSON_AddItemToArray(kernels, kernel_json(&l->kernels[j]));
@@ -191,7 +274,7 @@ static int run(const void *opaque, const cli_list *arguments) {
   const settings *set = opaque;
   char backend[64];
   rlx_registry *registry = NULL;
-  listing l = {0};
+  listing l = {.json = set->json};
   (void)arguments;
   if (set->json && set->markdown) return cli_usage("ops: --json and --markdown exclude each other");
   if (set->target.device) {

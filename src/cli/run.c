@@ -20,11 +20,21 @@ typedef struct settings {
   bool json;
 } settings;
 
-// NAME.npy, or NAME.pb for types that NumPy does not have; '/' in the name becomes '_'.
+// A file's name for a value's: what may not stand there, and '%' itself, as %XX, so that no two names become one.
+static char *file_name(const char *name) {
+  char *file = cli_strdup("");
+  for (const char *c = name; *c; c++) {
+    bool escaped = *c == '/' || *c == '%' || (*c == '.' && c == name);
+    char *longer = escaped ? cli_format("%s%%%02X", file, (unsigned)*c) : cli_format("%s%c", file, *c);
+    free(file);
+    file = longer;
+  }
+  return file;
+}
+
+// NAME.npy, or NAME.pb for types that NumPy does not have.
 static int write_output(const char *folder, const char *name, const rlx_tensor *t) {
-  char *file = cli_strdup(name);
-  for (char *c = file; *c; c++)
-    if (*c == '/') *c = '_';
+  char *file = file_name(name);
   char *path = cli_format("%s/%s.npy", folder, file);
   rlx_status status = rlx_tensor_write(t, name, path);
   if (status == RLX_UNSUPPORTED) {
@@ -43,9 +53,11 @@ static int show_output(const settings *set, const char *name, const rlx_tensor *
     cJSON_AddItemToArray(outputs, value_summary_json(name, t));
     return CLI_OK;
   }
-  char *dims = value_dims_text(rlx_tensor_rank(t), rlx_tensor_dims(t)), *summary = value_summary(t);
-  printf("output %s  %s%s  %s\n", name, rlx_dtype_name(rlx_tensor_dtype(t)), dims, summary);
-  free(dims);
+  rlx_type type;
+  rlx_tensor_type(t, &type);
+  char *text = value_type_text(&type, NULL), *summary = value_summary(t);
+  printf("output %s  %s  %s\n", name, text, summary);
+  free(text);
   free(summary);
   return CLI_OK;
 }

@@ -52,6 +52,9 @@ static char *first_values(const rlx_tensor *t) {
 }
 
 char *value_summary(const rlx_tensor *t) {
+  if (rlx_tensor_kind(t) == RLX_KIND_MAP)
+    return cli_format("%lld keys", (long long)rlx_tensor_count(rlx_tensor_item(t, 0)));
+  if (rlx_tensor_kind(t) != RLX_KIND_TENSOR) return cli_format("%lld items", (long long)rlx_tensor_count(t));
   statistics s = measure(t);
   char *first = first_values(t), *text;
   char odd[64] = "";
@@ -102,6 +105,12 @@ cJSON *value_type_json(const char *name, const rlx_type *type, const char *const
   cJSON_AddStringToObject(object, "name", name);
   cJSON_AddStringToObject(object, "kind", type->kind <= RLX_KIND_MAP ? kinds[type->kind] : "unknown");
   cJSON_AddStringToObject(object, "dtype", rlx_dtype_name(type->dtype));
+  if (type->kind != RLX_KIND_TENSOR) {
+    char *text = value_type_text(type, NULL);
+    cJSON_AddStringToObject(object, "type", text);
+    free(text);
+    return object;
+  }
   if (type->rank == RLX_UNKNOWN) return object;
   cJSON *dims = cJSON_AddArrayToObject(object, "dims");
   for (int i = 0; i < type->rank; i++) {

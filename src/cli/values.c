@@ -24,7 +24,8 @@ static const narrow_float narrow_floats[RLX_DTYPE_COUNT] = {
     [RLX_FLOAT16] = {5, 10, 15, SPECIAL_IEEE},    [RLX_BFLOAT16] = {8, 7, 127, SPECIAL_IEEE},
     [RLX_FLOAT8E4M3FN] = {4, 3, 7, SPECIAL_FN},   [RLX_FLOAT8E4M3FNUZ] = {4, 3, 8, SPECIAL_FNUZ},
     [RLX_FLOAT8E5M2] = {5, 2, 15, SPECIAL_IEEE},  [RLX_FLOAT8E5M2FNUZ] = {5, 2, 16, SPECIAL_FNUZ},
-    [RLX_FLOAT4E2M1] = {2, 1, 1, SPECIAL_FINITE},
+    [RLX_FLOAT4E2M1] = {2, 1, 1, SPECIAL_FINITE}, [RLX_FLOAT6E2M3] = {2, 3, 1, SPECIAL_FINITE},
+    [RLX_FLOAT6E3M2] = {3, 2, 3, SPECIAL_FINITE},
 };
 
 bool value_is_float(rlx_dtype dtype) {
@@ -55,8 +56,11 @@ static double narrow_number(const narrow_float *f, uint32_t code) {
 static uint32_t element_bits(const void *data, int64_t i, int bits) {
   const uint8_t *bytes = data;
   if (bits < 8) {
-    int per_byte = 8 / bits;
-    return (uint32_t)(bytes[i / per_byte] >> (bits * (int)(i % per_byte))) & ((1u << bits) - 1);
+    int64_t first = i * bits / 8;
+    int shift = (int)(i * bits % 8);
+    uint32_t two = bytes[first];
+    if (shift + bits > 8) two |= (uint32_t)bytes[first + 1] << 8;
+    return two >> shift & ((1u << bits) - 1);
   }
   uint32_t value = 0;
   memcpy(&value, bytes + i * (bits / 8), (size_t)bits / 8);
@@ -145,11 +149,22 @@ char *value_dims_text(int rank, const int64_t *dims) {
   return cli_strdup(text);
 }
 
+// "sequence of map from int64 to float[…]"
+static char *holder_text(const rlx_type *type, const rlx_type *held) {
+  char *inside = value_type_text(held, NULL), *text;
+  if (type->kind == RLX_KIND_MAP)
+    text = cli_format("map from %s to %s", rlx_dtype_name(rlx_type_key(type)), inside);
+  else
+    text = cli_format("%s %s", type->kind == RLX_KIND_SEQUENCE ? "sequence of" : "optional", inside);
+  free(inside);
+  return text;
+}
+
 char *value_type_text(const rlx_type *type, const char *const *symbols) {
-  static const char *const kinds[] = {"", "sequence of ", "optional ", "map of "};
-  const char *kind = type->kind <= RLX_KIND_MAP ? kinds[type->kind] : "";
-  if (type->rank == RLX_UNKNOWN) return cli_format("%s%s[…]", kind, rlx_dtype_name(type->dtype));
-  char *text = cli_format("%s%s[", kind, rlx_dtype_name(type->dtype));
+  rlx_type held;
+  if (rlx_type_held(type, &held)) return holder_text(type, &held);
+  if (type->rank == RLX_UNKNOWN) return cli_format("%s[…]", rlx_dtype_name(type->dtype));
+  char *text = cli_format("%s[", rlx_dtype_name(type->dtype));
   for (int i = 0; i < type->rank; i++) {
     const char *comma = i ? "," : "";
     char *longer;

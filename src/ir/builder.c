@@ -7,6 +7,7 @@
 #include "base/need.h"
 #include "ir/graph.h"
 #include "ir/registry.h"
+#include "ir/shape.h"
 
 rlx_status rlx_graph_create(const rlx_registry *registry, rlx_graph **out) {
   RLX_NEED(out);
@@ -44,9 +45,26 @@ rlx_status rlx_graph_finish(rlx_graph *g) {
   return status;
 }
 
+/* The newest versions of ONNX's own domains that the built-in ops were written for. In a newer one any of them may mean
+ * something else. Other domains' versions are their authors'. */
+rlx_status opset_check(const char *domain, int version) {
+  static const graph_opset newest[] = {
+      {"onnx", 28}, {"ai.onnx.ml", 5}, {"ai.onnx.preview", 1}, {"ai.onnx.preview.training", 1}};
+  for (size_t i = 0; i < sizeof newest / sizeof *newest; i++)
+    if (strcmp(domain, newest[i].domain) == 0 && version > newest[i].version)
+      return RLX_FAIL(UNSUPPORTED, "opset version %d of domain '%s': the newest known is %d", version, domain,
+                      newest[i].version);
+  return version > 0 ? RLX_OK : RLX_FAIL(INVALID, "opset version %d of domain '%s'", version, domain);
+}
+
 void rlx_graph_set_opset(rlx_graph *g, const char *domain, int version) {
   if (!g) return;
   if (!domain || !*domain || strcmp(domain, "ai.onnx") == 0) domain = "onnx";
+  rlx_status status = opset_check(domain, version);
+  if (status != RLX_OK) {
+    if (g->status == RLX_OK) stick(g, status);
+    return;
+  }
   for (size_t i = 0; i < g->opsets.count; i++)
     if (strcmp(g->opsets.data[i].domain, domain) == 0) {
       g->opsets.data[i].version = version;
@@ -99,8 +117,25 @@ rlx_value *rlx_graph_constant(rlx_graph *g, const char *name, rlx_tensor *tensor
   rlx_value *v = named_value(g, name);
   if (!v) return NULL;
   v->constant = rlx_tensor_retain(tensor);
-  tensor_type(tensor, &v->type);
+  rlx_tensor_type(tensor, &v->type);
   return v;
+}
+
+rlx_value *rlx_graph_default(rlx_graph *g, const char *name, const rlx_type *type, rlx_tensor *tensor) {
+  rlx_value *v = rlx_graph_constant(g, name, tensor);
+  if (!v) return NULL;
+  rlx_status status = type ? check_type(type) : RLX_FAIL(INVALID, "no type");
+  if (status != RLX_OK) stick(g, status_prefix(status, "input '%s'", v->name));
+  if (g->status != RLX_OK) return NULL;
+  if (!type_admits(type, &v->type)) {
+    char a[300], b[300];
+    stick(g, RLX_FAIL(INVALID, "input '%s' is %s, its default value %s", v->name, type_text(type, a, sizeof a),
+                      type_text(&v->type, b, sizeof b)));
+    return NULL;
+  }
+  if (vector_push(&g->defaults, ((graph_default){v, *type}))) return v;
+  stick(g, status_no_memory(sizeof(graph_default)));
+  return NULL;
 }
 
 void rlx_graph_output(rlx_graph *g, rlx_value *value, const char *name) {

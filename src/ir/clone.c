@@ -1,29 +1,36 @@
-/* clone.c — deep copies of graphs. */
+/* clone.c — deep copies of graphs, and of what is in one into another. */
 #include <string.h>
 
+#include "base/memory.h"
 #include "ir/graph.h"
 
 /* Old graph → new graph, for values of graphs around a subgraph. */
+typedef struct clone_level {
+  const rlx_graph *from;
+  rlx_graph *to;
+  rlx_value **values; /* by id in from; NULL: those of `to` with the same ids */
+} clone_level;
 typedef struct cloner {
-  VECTOR(const rlx_graph *) from;
-  VECTOR(rlx_graph *) to;
+  VECTOR(clone_level) levels;
 } cloner;
 
-static rlx_value *mapped(const cloner *c, const rlx_value *v) {
-  if (!v) return NULL;
-  for (size_t i = c->from.count; i-- > 0;)
-    if (c->from.data[i] == v->graph) return c->to.data[i]->values.data[v->id];
-  return NULL;
+/* A value of a graph that is not being copied stands for itself. */
+static rlx_value *mapped(const cloner *c, rlx_value *v) {
+  for (size_t i = c->levels.count; v && i-- > 0;) {
+    const clone_level *l = &c->levels.data[i];
+    if (l->from == v->graph) return l->values ? l->values[v->id] : l->to->values.data[v->id];
+  }
+  return v;
 }
 
-static rlx_status clone_value(rlx_graph *to, const rlx_value *v) {
-  rlx_value *copy = graph_value(to, v->name);
+/* name NULL: made. */
+static rlx_status clone_value(rlx_graph *to, const char *name, const rlx_value *v, rlx_value **out) {
+  rlx_value *copy = graph_value(to, name);
   if (!copy) return status_no_memory(sizeof *copy);
   copy->type = v->type;
   copy->constant = rlx_tensor_retain(v->constant);
-  copy->is_input = v->is_input;
-  copy->is_output = v->is_output;
   copy->layout = v->layout;
+  *out = copy;
   if (!v->symbols) return RLX_OK;
   copy->symbols = arena_array(&to->memory, RLX_MAX_RANK, sizeof *copy->symbols);
   if (!copy->symbols) return status_no_memory(1);
@@ -80,6 +87,10 @@ static rlx_status clone_lists(cloner *c, const rlx_graph *g, rlx_graph *to) {
   }
   for (size_t i = 0; i < g->inputs.count; i++)
     if (!vector_push(&to->inputs, mapped(c, g->inputs.data[i]))) return status_no_memory(1);
+  for (size_t i = 0; i < g->defaults.count; i++) {
+    graph_default d = {mapped(c, g->defaults.data[i].value), g->defaults.data[i].type};
+    if (!vector_push(&to->defaults, d)) return status_no_memory(1);
+  }
   return rlx_graph_status(to);
 }
 
@@ -87,7 +98,13 @@ static rlx_status fill(cloner *c, const rlx_graph *g, rlx_graph *to) {
   to->name = arena_strdup(&to->memory, g->name);
   to->name_counter = g->name_counter;
   if (!to->name) return status_no_memory(1);
-  for (size_t i = 0; i < g->values.count; i++) RLX_TRY(clone_value(to, g->values.data[i]));
+  for (size_t i = 0; i < g->values.count; i++) {
+    rlx_value *copy;
+    const rlx_value *v = g->values.data[i];
+    RLX_TRY(clone_value(to, v->name, v, &copy));
+    copy->is_input = v->is_input;
+    copy->is_output = v->is_output;
+  }
   RLX_TRY(clone_lists(c, g, to));
   for (size_t i = 0; i < g->nodes.count; i++) RLX_TRY(clone_node(c, to, g->nodes.data[i]));
   for (size_t i = 0; i < g->outputs.count; i++) {
@@ -100,9 +117,9 @@ static rlx_status fill(cloner *c, const rlx_graph *g, rlx_graph *to) {
 static rlx_status clone_graph(cloner *c, const rlx_graph *g, rlx_graph *parent, rlx_graph **out) {
   rlx_graph *to;
   RLX_TRY(graph_create(g->registry, parent, &to));
-  size_t depth = c->to.count;
-  rlx_status status = vector_push(&c->from, g) && vector_push(&c->to, to) ? fill(c, g, to) : status_no_memory(1);
-  c->from.count = c->to.count = depth;
+  size_t depth = c->levels.count;
+  rlx_status status = vector_push(&c->levels, ((clone_level){g, to, NULL})) ? fill(c, g, to) : status_no_memory(1);
+  c->levels.count = depth;
   if (status != RLX_OK && !parent)
     rlx_graph_destroy(to);
   else if (status == RLX_OK)
@@ -114,7 +131,31 @@ rlx_status graph_clone(const rlx_graph *g, rlx_graph **out) {
   RLX_TRY(rlx_graph_status(g));
   cloner c = {0};
   rlx_status status = clone_graph(&c, g, NULL, out);
-  vector_finish(&c.from);
-  vector_finish(&c.to);
+  vector_finish(&c.levels);
+  return status;
+}
+
+/* ---- a subgraph's nodes in the graph around it -------------------------------------------- */
+
+static rlx_status inline_values(const rlx_graph *body, rlx_value *const *inputs, rlx_graph *g, rlx_value **values) {
+  for (size_t i = 0; i < body->inputs.count; i++) values[body->inputs.data[i]->id] = inputs[i];
+  for (size_t i = 0; i < body->values.count; i++) {
+    const rlx_value *v = body->values.data[i];
+    if (!values[i]) RLX_TRY(clone_value(g, *v->name ? NULL : "", v, &values[i]));
+  }
+  return RLX_OK;
+}
+
+rlx_status graph_inline(rlx_graph *g, const rlx_graph *body, rlx_value *const *inputs, rlx_value **outputs) {
+  rlx_value **values = mem_array(body->values.count, sizeof *values);
+  cloner c = {0};
+  if (!values) return status_no_memory(body->values.count * sizeof *values);
+  rlx_status status = inline_values(body, inputs, g, values);
+  if (status == RLX_OK && !vector_push(&c.levels, ((clone_level){body, g, values}))) status = status_no_memory(1);
+  for (size_t i = 0; i < body->nodes.count && status == RLX_OK; i++) status = clone_node(&c, g, body->nodes.data[i]);
+  for (size_t i = 0; i < body->outputs.count && status == RLX_OK; i++)
+    outputs[i] = mapped(&c, body->outputs.data[i].value);
+  vector_finish(&c.levels);
+  mem_free(values);
   return status;
 }

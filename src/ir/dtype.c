@@ -37,6 +37,8 @@ static const struct {
     [RLX_FLOAT8E8M0] = {"float8e8m0", 8, 'f'},
     [RLX_UINT2] = {"uint2", 2, 'u'},
     [RLX_INT2] = {"int2", 2, 'i'},
+    [RLX_FLOAT6E2M3] = {"float6e2m3", 6, 'f'},
+    [RLX_FLOAT6E3M2] = {"float6e3m2", 6, 'f'},
 };
 
 static bool known(rlx_dtype d) { return (int)d > 0 && (int)d < RLX_DTYPE_COUNT; }
@@ -133,12 +135,16 @@ static const small_float *small_float_of(rlx_dtype d) {
   static const small_float e5m2 = {8, 2, 15, true, true, false, 57344};
   static const small_float e5m2fnuz = {8, 2, 16, false, false, false, 57344};
   static const small_float e2m1 = {4, 1, 1, false, true, false, 6};
+  static const small_float e2m3 = {6, 3, 1, false, true, false, 7.5};
+  static const small_float e3m2 = {6, 2, 3, false, true, false, 28};
   switch (d) {
     case RLX_FLOAT8E4M3FN: return &e4m3fn;
     case RLX_FLOAT8E4M3FNUZ: return &e4m3fnuz;
     case RLX_FLOAT8E5M2: return &e5m2;
     case RLX_FLOAT8E5M2FNUZ: return &e5m2fnuz;
     case RLX_FLOAT4E2M1: return &e2m1;
+    case RLX_FLOAT6E2M3: return &e2m3;
+    case RLX_FLOAT6E3M2: return &e3m2;
     default: return NULL;
   }
 }
@@ -192,17 +198,20 @@ static unsigned e8m0_encode(double value) {
   return e < 0 ? 0u : e > 254 ? 254u : (unsigned)e;
 }
 
-static unsigned sub_byte_load(const void *data, int64_t i, int bits) {
-  int per = 8 / bits;
-  const uint8_t *p = data;
-  return (unsigned)(p[i / per] >> (i % per * bits)) & ((1u << bits) - 1);
+uint32_t bits_load(int bits, const void *data, int64_t i) {
+  const uint8_t *p = (const uint8_t *)data + (i * bits >> 3);
+  int shift = (int)(i * bits & 7);
+  uint32_t two = p[0];
+  if (shift + bits > 8) two |= (uint32_t)p[1] << 8;
+  return two >> shift & ((1u << bits) - 1u);
 }
 
-static void sub_byte_store(void *data, int64_t i, int bits, unsigned code) {
-  int per = 8 / bits, shift = (int)(i % per) * bits;
-  unsigned mask = ((1u << bits) - 1) << shift;
-  uint8_t *p = (uint8_t *)data + i / per;
-  *p = (uint8_t)((*p & ~mask) | (code << shift & mask));
+void bits_store(int bits, void *data, int64_t i, uint32_t value) {
+  uint8_t *p = (uint8_t *)data + (i * bits >> 3);
+  int shift = (int)(i * bits & 7);
+  uint32_t mask = ((1u << bits) - 1u) << shift, put = value << shift & mask;
+  p[0] = (uint8_t)((p[0] & ~mask) | put);
+  if (shift + bits > 8) p[1] = (uint8_t)((p[1] & ~(mask >> 8)) | put >> 8);
 }
 
 double dtype_load(rlx_dtype d, const void *data, int64_t i) {
@@ -214,7 +223,9 @@ double dtype_load(rlx_dtype d, const void *data, int64_t i) {
     case RLX_FLOAT16: return (double)f16_to_f32(((const uint16_t *)data)[i]);
     case RLX_BFLOAT16: return (double)bf16_to_f32(((const uint16_t *)data)[i]);
     case RLX_FLOAT8E8M0: return e8m0_decode(((const uint8_t *)data)[i]);
-    case RLX_FLOAT4E2M1: return small_decode(small_float_of(d), sub_byte_load(data, i, 4));
+    case RLX_FLOAT4E2M1: return small_decode(small_float_of(d), bits_load(4, data, i));
+    case RLX_FLOAT6E2M3:
+    case RLX_FLOAT6E3M2: return small_decode(small_float_of(d), bits_load(6, data, i));
     case RLX_UINT4:
     case RLX_INT4:
     case RLX_UINT2:
@@ -231,10 +242,10 @@ int64_t dtype_load_int(rlx_dtype d, const void *data, int64_t i) {
   case RLX_##dtype: return (int64_t)((const type *)data)[i];
 #include "ir/dtype.def"
 #undef X
-    case RLX_UINT4: return sub_byte_load(data, i, 4);
-    case RLX_INT4: return (int64_t)((sub_byte_load(data, i, 4) ^ 8u)) - 8;
-    case RLX_UINT2: return sub_byte_load(data, i, 2);
-    case RLX_INT2: return (int64_t)((sub_byte_load(data, i, 2) ^ 2u)) - 2;
+    case RLX_UINT4: return bits_load(4, data, i);
+    case RLX_INT4: return (int64_t)((bits_load(4, data, i) ^ 8u)) - 8;
+    case RLX_UINT2: return bits_load(2, data, i);
+    case RLX_INT2: return (int64_t)(bits_load(2, data, i) ^ 2u) - 2;
     default: return (int64_t)dtype_load(d, data, i);
   }
 }
@@ -262,7 +273,9 @@ void dtype_store(rlx_dtype d, void *data, int64_t i, double v) {
     case RLX_BOOL: ((uint8_t *)data)[i] = v != 0; return;
     case RLX_UINT64: ((uint64_t *)data)[i] = to_uint(v); return;
     case RLX_FLOAT8E8M0: ((uint8_t *)data)[i] = (uint8_t)e8m0_encode(v); return;
-    case RLX_FLOAT4E2M1: sub_byte_store(data, i, 4, small_encode(k, v)); return;
+    case RLX_FLOAT4E2M1: bits_store(4, data, i, small_encode(k, v)); return;
+    case RLX_FLOAT6E2M3:
+    case RLX_FLOAT6E3M2: bits_store(6, data, i, small_encode(k, v)); return;
     default: break;
   }
   if (k)
@@ -283,9 +296,9 @@ void dtype_store_int(rlx_dtype d, void *data, int64_t i, int64_t v) {
     case RLX_UINT64: ((uint64_t *)data)[i] = (uint64_t)v; return;
     case RLX_BOOL: ((uint8_t *)data)[i] = v != 0; return;
     case RLX_UINT4:
-    case RLX_INT4: sub_byte_store(data, i, 4, (unsigned)v & 15); return;
+    case RLX_INT4: bits_store(4, data, i, (uint32_t)v); return;
     case RLX_UINT2:
-    case RLX_INT2: sub_byte_store(data, i, 2, (unsigned)v & 3); return;
+    case RLX_INT2: bits_store(2, data, i, (uint32_t)v); return;
     default: dtype_store(d, data, i, (double)v); return;
   }
 }

@@ -31,4 +31,8 @@ void dtype_store(rlx_dtype dtype, void *data, int64_t i, double value);
 int64_t dtype_load_int(rlx_dtype dtype, const void *data, int64_t i);
 void dtype_store_int(rlx_dtype dtype, void *data, int64_t i, int64_t value);
 
+/* Element i of packed elements of fewer than 8 bits: a stream of bits, the low ones of each byte first. */
+uint32_t bits_load(int bits, const void *data, int64_t i);
+void bits_store(int bits, void *data, int64_t i, uint32_t value);
+
 #endif

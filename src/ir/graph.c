@@ -39,6 +39,7 @@ void rlx_graph_destroy(rlx_graph *g) {
   vector_finish(&g->nodes);
   vector_finish(&g->values);
   vector_finish(&g->inputs);
+  vector_finish(&g->defaults);
   vector_finish(&g->outputs);
   vector_finish(&g->opsets);
   vector_finish(&g->metadata);

@@ -54,6 +54,14 @@ typedef struct graph_output {
   const char *name;
 } graph_output;
 
+enum { DEFAULTS_IR = 4 }; /* the version of ONNX's format that gave inputs default values */
+
+/* An input with a default value: a constant, which a run may replace by an input of `type`. */
+typedef struct graph_default {
+  rlx_value *value;
+  rlx_type type;
+} graph_default;
+
 typedef struct graph_metadata {
   const char *key, *value;
 } graph_metadata;
@@ -68,6 +76,7 @@ struct rlx_graph {
   VECTOR(rlx_node *) nodes;
   VECTOR(rlx_value *) values; /* by id; inputs and constants too */
   VECTOR(rlx_value *) inputs;
+  VECTOR(graph_default) defaults; /* of a top-level graph; not among the inputs */
   VECTOR(graph_output) outputs;
   VECTOR(graph_opset) opsets;
   VECTOR(graph_metadata) metadata;
@@ -81,6 +90,8 @@ struct rlx_graph {
 
 /* parent NULL: a top-level graph. */
 rlx_status graph_create(const rlx_registry *registry, rlx_graph *parent, rlx_graph **out);
+/* Fails for a version of one of ONNX's domains that is newer than what the built-in ops were written for. */
+rlx_status opset_check(const char *domain, int version);
 int graph_opset_version(const rlx_graph *g, const char *domain, size_t domain_length); /* 0: not said */
 
 /* Low-level making, used by importer, parser and passes; the public builder stands on these. */
@@ -105,6 +116,9 @@ void graph_number(rlx_graph *g);
 rlx_status graph_sort(rlx_graph *g);
 /* Deep copy; values keep their ids, nodes their order. */
 rlx_status graph_clone(const rlx_graph *g, rlx_graph **out);
+/* Copies the nodes of a subgraph of g into g, with the given values in the place of its inputs, and gives the values
+ * that are its outputs. The subgraph stays as it is. */
+rlx_status graph_inline(rlx_graph *g, const rlx_graph *body, rlx_value *const *inputs, rlx_value **outputs);
 /* Uses per value id of this graph, counting graph outputs and uses inside subgraphs; arena-allocated in
  * `memory`. NULL when memory is short. */
 uint32_t *graph_use_counts(const rlx_graph *g, arena *memory);

@@ -39,9 +39,7 @@ void rlx_infer_like(rlx_infer *c, int output, int input) {
   const rlx_type *t = rlx_infer_input(c, input);
   if (!t) return;
   rlx_type *out = rlx_infer_output(c, output);
-  out->kind = t->kind;
-  out->element = t->element;
-  out->dtype = t->dtype;
+  type_take_kind(out, t);
   out->rank = t->rank;
   if (t->rank > 0) memcpy(out->dims, t->dims, (size_t)t->rank * sizeof *t->dims);
 }
@@ -91,9 +89,7 @@ rlx_status infer_node(struct rlx_infer *c) {
   c->magic = INFER_MAGIC;
   c->asked = 0;
   for (int i = 0; i < c->node->output_count; i++) {
-    c->outputs[i].kind = c->outputs[i].element = RLX_KIND_TENSOR;
-    c->outputs[i].rank = RLX_UNKNOWN;
-    c->outputs[i].dtype = port_dtype(c, op_output_port(op, i));
+    type_unknown(&c->outputs[i], port_dtype(c, op_output_port(op, i)));
   }
   if (op->op.infer) {
     status_clear();
@@ -123,7 +119,7 @@ static rlx_status refine(rlx_value *v, const rlx_type *t, bool strict) {
   rlx_type *old = &v->type;
   char a[300], b[300];
   bool clash =
-      old->dtype != RLX_UNDEFINED && t->dtype != RLX_UNDEFINED && (old->dtype != t->dtype || old->kind != t->kind);
+      old->dtype != RLX_UNDEFINED && t->dtype != RLX_UNDEFINED && (old->dtype != t->dtype || !type_same_kind(old, t));
   bool wrong = !shapes_agree(old, t);
   if (clash || (wrong && strict))
     return RLX_FAIL(INVALID, "output '%s' is declared %s but is %s", v->name, type_text(old, a, sizeof a),
@@ -131,12 +127,8 @@ static rlx_status refine(rlx_value *v, const rlx_type *t, bool strict) {
   if (wrong)
     log_line(RLX_LOG_WARN, "value '%s' is declared %s but is %s: the declaration is not used", v->name,
              type_text(old, a, sizeof a), type_text(t, b, sizeof b));
-  if (t->dtype != RLX_UNDEFINED) {
-    old->dtype = t->dtype;
-    old->kind = t->kind;
-    old->element = t->element;
-  }
-  if (t->rank < 0) return RLX_OK;
+  if (t->dtype != RLX_UNDEFINED) type_take_kind(old, t);
+  if (t->rank < 0 || t->kind != RLX_KIND_TENSOR) return RLX_OK;
   bool fresh = wrong || old->rank < 0;
   old->rank = t->rank;
   for (int d = 0; d < t->rank; d++)
@@ -199,11 +191,7 @@ static void feed_types(supposition *s) {
   for (size_t i = 0; i < s->feeds.count; i++) {
     const infer_feed *f = &s->feeds.data[i];
     rlx_type *t = &f->graph->inputs.data[f->input]->type;
-    if (t->dtype == RLX_UNDEFINED) {
-      t->kind = f->type.kind;
-      t->element = f->type.element;
-      t->dtype = f->type.dtype;
-    }
+    if (t->dtype == RLX_UNDEFINED) type_take_kind(t, &f->type);
     if (t->rank >= 0 || f->type.rank < 0 || t->kind != f->type.kind) continue;
     t->rank = f->type.rank;
     memcpy(t->dims, f->type.dims, (size_t)t->rank * sizeof *t->dims);

@@ -58,7 +58,7 @@ static rlx_status parse_use(parser *p, const rlx_graph *g, rlx_value **out) {
   return *out ? RLX_OK : lexer_fail(&at, RLX_INVALID, "no value '%s' before its use", name);
 }
 
-/* "float[2] w = {1, 2}" makes a constant. Of an input too, as when a file of ONNX is loaded: drop_inputs. */
+/* "float[2] w = {1, 2}" makes a constant. Of an input too, as when a file of ONNX is loaded: sort_inputs. */
 static rlx_status parse_constant(parser *p, rlx_graph *g, const lexer *at, const declaration *d) {
   rlx_tensor *t = NULL;
   char declared[256], given[256];
@@ -71,25 +71,26 @@ static rlx_status parse_constant(parser *p, rlx_graph *g, const lexer *at, const
   } else if (v->type.dtype != RLX_UNDEFINED && !type_admits(&v->type, &d->type)) {
     status = lexer_fail(at, RLX_INVALID, "input '%s' is %s, its contents %s", d->name,
                         type_text(&v->type, declared, sizeof declared), type_text(&d->type, given, sizeof given));
+  } else if (!vector_push(&g->defaults, ((graph_default){v, v->type}))) {
+    status = status_no_memory(sizeof(graph_default));
   } else {
     v->constant = rlx_tensor_retain(t);
-    tensor_type(t, &v->type);
+    rlx_tensor_type(t, &v->type);
   }
   rlx_tensor_destroy(t);
   return status;
 }
 
-/* Inputs that were given contents are constants. */
-static void drop_inputs(rlx_graph *g) {
+/* Inputs that were given contents are constants; before version 4 of the format these are no defaults. */
+static void sort_inputs(const parser *p, rlx_graph *g) {
   size_t kept = 0;
   for (size_t i = 0; i < g->inputs.count; i++) {
     rlx_value *v = g->inputs.data[i];
     v->is_input = !v->constant;
     if (v->is_input) g->inputs.data[kept++] = v;
   }
-  if (kept < g->inputs.count)
-    log_line(RLX_LOG_INFO, "graph '%s': %zu inputs have contents and are constants", g->name, g->inputs.count - kept);
   g->inputs.count = kept;
+  if (g->parent || (p->ir_version && p->ir_version < DEFAULTS_IR)) g->defaults.count = 0;
 }
 
 static rlx_status parse_inputs(parser *p, rlx_graph *g) {
@@ -156,8 +157,10 @@ static rlx_status bind_output(parser *p, rlx_graph *g, const output_port *o) {
     return lexer_fail(&o->at, RLX_INVALID, "output '%s' is %s, declared %s", d->name, rlx_dtype_name(v->type.dtype),
                       rlx_dtype_name(d->type.dtype));
   if (v->producer && v->graph == g) {
-    if (d->type.kind != RLX_KIND_TENSOR || d->type.dtype != RLX_UNDEFINED) {
+    if (d->type.kind != RLX_KIND_TENSOR || d->type.dtype != RLX_UNDEFINED || d->type.rank != RLX_UNKNOWN) {
+      rlx_dtype known = v->type.dtype;
       v->type = d->type;
+      if (v->type.dtype == RLX_UNDEFINED) v->type.dtype = known;
       v->layout = d->layout;
     }
     RLX_TRY(set_symbols(v, d->symbols));
@@ -343,7 +346,7 @@ static rlx_status parse_body(parser *p, rlx_graph *g, map *declared, output_list
   RLX_TRY(lexer_expect(&p->lex, "=>"));
   RLX_TRY(parse_outputs(p, outputs));
   RLX_TRY(parse_values(p, g, declared));
-  drop_inputs(g);
+  sort_inputs(p, g);
   RLX_TRY(lexer_expect(&p->lex, "{"));
   while (!lexer_is(&p->lex, "}")) RLX_TRY(parse_node(p, g, declared));
   RLX_TRY(bind_outputs(p, g, outputs));
@@ -399,14 +402,23 @@ static rlx_status parse_entries(parser *p, rlx_graph *g, rlx_status (*entry)(par
   return lexer_expect(&p->lex, "]");
 }
 
+static rlx_status parse_ir_version(parser *p) {
+  const token *t = &p->lex.token;
+  if (t->kind != TOKEN_INT || !number_parse_int(t->start, t->size, &p->ir_version) || p->ir_version < 1)
+    return lexer_unexpected(&p->lex, "a version");
+  lexer_next(&p->lex);
+  return RLX_OK;
+}
+
 static rlx_status parse_field(parser *p, rlx_graph *g) {
-  static const char *const not_kept[] = {
-      "ir_version", "producer_name", "producer_version", "domain", "model_version", "doc_string", NULL};
+  static const char *const not_kept[] = {"producer_name", "producer_version", "domain",
+                                         "model_version", "doc_string",       NULL};
   const char *key;
   lexer at = p->lex;
   RLX_TRY(parser_name(p, &key));
   RLX_TRY(lexer_expect(&p->lex, ":"));
   if (strcmp(key, "opset_import") == 0) return parse_entries(p, g, parse_opset);
+  if (strcmp(key, "ir_version") == 0) return parse_ir_version(p);
   if (strcmp(key, "metadata_props") == 0) return parse_entries(p, g, parse_metadata);
   for (int i = 0; not_kept[i]; i++) {
     if (strcmp(key, not_kept[i]) != 0) continue;

@@ -111,20 +111,20 @@ static rlx_status parse_container(parser *p, rlx_kind kind, rlx_type *type, cons
   RLX_TRY(parser_enter(p));
   lexer_next(&p->lex);
   RLX_TRY(lexer_expect(&p->lex, "("));
-  lexer after = p->lex;
-  lexer_next(&after);
-  if (kind == RLX_KIND_MAP && token_dtype(&p->lex) != RLX_UNDEFINED && lexer_is(&after, ",")) {
-    p->lex = after;
+  lexer at = p->lex;
+  rlx_dtype key = RLX_UNDEFINED;
+  if (kind == RLX_KIND_MAP) {
+    key = token_dtype(&p->lex);
     lexer_next(&p->lex);
+    RLX_TRY(lexer_expect(&p->lex, ","));
   }
-  RLX_TRY(parser_type(p, type, symbols));
+  rlx_type held;
+  RLX_TRY(parser_type(p, &held, symbols));
   RLX_TRY(lexer_expect(&p->lex, ")"));
-  rlx_kind inside = type->kind;
-  if (inside != RLX_KIND_TENSOR) type_unknown(type, type->dtype);
-  type->kind = kind;
-  type->element = kind == RLX_KIND_OPTIONAL ? inside : RLX_KIND_TENSOR;
+  *symbols = NULL; /* dims inside are not kept */
   p->depth--;
-  return RLX_OK;
+  rlx_status status = rlx_type_hold(kind, key, &held, type);
+  return status == RLX_OK ? RLX_OK : lexer_locate(&at, status);
 }
 
 rlx_status parser_type(parser *p, rlx_type *type, const char ***symbols) {

@@ -11,6 +11,7 @@ typedef struct parser {
   arena scratch; /* strings and lists on their way into the graph */
   const char *folder;
   const rlx_registry *registry;
+  int64_t ir_version; /* of the format, as the header says; 0: it does not */
   int depth;
 } parser;
 

@@ -27,10 +27,15 @@ static void print_graph(printer *p, const rlx_graph *g, int depth);
 
 void type_print(const rlx_type *t, const char *const *symbols, text *out) {
   static const char *const kinds[] = {
-      [RLX_KIND_TENSOR] = "", [RLX_KIND_SEQUENCE] = "seq(", [RLX_KIND_OPTIONAL] = "optional(", [RLX_KIND_MAP] = "map("};
-  bool nested = t->kind == RLX_KIND_OPTIONAL && t->element != RLX_KIND_TENSOR;
-  text_add(out, kinds[t->kind]);
-  if (nested) text_add(out, kinds[t->element]);
+      [RLX_KIND_SEQUENCE] = "seq(", [RLX_KIND_OPTIONAL] = "optional(", [RLX_KIND_MAP] = "map("};
+  rlx_type held;
+  if (rlx_type_held(t, &held)) {
+    text_add(out, kinds[t->kind]);
+    if (t->kind == RLX_KIND_MAP) text_printf(out, "%s, ", rlx_dtype_name(rlx_type_key(t)));
+    type_print(&held, NULL, out);
+    text_add(out, ")");
+    return;
+  }
   text_add(out, rlx_dtype_name(t->dtype));
   if (t->rank == RLX_UNKNOWN) text_add(out, "[]");
   for (int i = 0; i < t->rank; i++) {
@@ -43,7 +48,6 @@ void type_print(const rlx_type *t, const char *const *symbols, text *out) {
       text_add(out, "?");
   }
   if (t->rank > 0) text_add(out, "]");
-  if (t->kind != RLX_KIND_TENSOR) text_add(out, nested ? "))" : ")");
 }
 
 static bool is_known(const rlx_type *t) {
@@ -85,7 +89,7 @@ static void print_contents(printer *p, const rlx_tensor *t) {
 
 static void print_tensor(printer *p, const rlx_tensor *t) {
   rlx_type type;
-  tensor_type(t, &type);
+  rlx_tensor_type(t, &type);
   type_print(&type, NULL, p->out);
   text_add(p->out, " ");
   print_contents(p, t);
@@ -284,6 +288,12 @@ static void print_ports(printer *p, const rlx_graph *g) {
     if (i) text_add(p->out, ", ");
     print_typed_name(p, g->inputs.data[i]);
   }
+  for (size_t i = 0; i < g->defaults.count && !p->people; i++) {
+    if (i || g->inputs.count) text_add(p->out, ", ");
+    type_print(&g->defaults.data[i].type, NULL, p->out);
+    text_add(p->out, " ");
+    lexer_print_name(p->out, g->defaults.data[i].value->name);
+  }
   text_add(p->out, ") => (");
   for (size_t i = 0; i < g->outputs.count; i++) {
     const graph_output *o = &g->outputs.data[i];
@@ -310,7 +320,7 @@ static bool typed_as_output(const rlx_value *v) {
 
 static void print_constant(printer *p, const rlx_value *v) {
   rlx_type type;
-  tensor_type(v->constant, &type);
+  rlx_tensor_type(v->constant, &type);
   type_print(&type, NULL, p->out);
   text_add(p->out, " ");
   lexer_print_name(p->out, v->name);

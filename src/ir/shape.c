@@ -2,8 +2,12 @@
 #include "ir/shape.h"
 
 #include <inttypes.h>
+#include <rlx/extend.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/need.h"
+#include "base/status.h"
 
 int64_t shape_count(int rank, const int64_t *dims) {
   int64_t n = 1;
@@ -33,15 +37,15 @@ bool type_is_concrete(const rlx_type *t) {
 }
 
 bool type_equal(const rlx_type *a, const rlx_type *b) {
-  if (a->kind != b->kind || a->dtype != b->dtype) return false;
-  if (a->kind != RLX_KIND_TENSOR) return a->kind != RLX_KIND_OPTIONAL || a->element == b->element;
+  if (!type_same_kind(a, b) || a->dtype != b->dtype) return false;
+  if (a->kind != RLX_KIND_TENSOR) return true;
   if (a->rank != b->rank) return false;
   return a->rank <= 0 || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
 }
 
 bool type_admits(const rlx_type *wanted, const rlx_type *given) {
-  if (wanted->kind != given->kind || wanted->dtype != given->dtype) return false;
-  if (wanted->kind != RLX_KIND_TENSOR) return wanted->kind != RLX_KIND_OPTIONAL || wanted->element == given->element;
+  if (!type_same_kind(wanted, given) || wanted->dtype != given->dtype) return false;
+  if (wanted->kind != RLX_KIND_TENSOR) return true;
   if (wanted->rank == RLX_UNKNOWN) return true;
   if (wanted->rank != given->rank) return false;
   for (int i = 0; i < wanted->rank; i++)
@@ -62,6 +66,65 @@ void type_unknown(rlx_type *t, rlx_dtype dtype) {
   t->rank = RLX_UNKNOWN;
 }
 
+/* ---- types that hold others --------------------------------------------------------------- */
+
+/* dims[0] of such a type, from the low bits: the key's dtype, the kind that `element` holds in its turn, and dims[0] of
+ * the type of the element. */
+enum { KEY_BITS = 5, KIND_BITS = 2, LEVEL_BITS = KEY_BITS + KIND_BITS };
+
+bool type_same_kind(const rlx_type *a, const rlx_type *b) {
+  if (a->kind != b->kind) return false;
+  return a->kind == RLX_KIND_TENSOR || (a->element == b->element && a->dims[0] == b->dims[0]);
+}
+
+void type_take_kind(rlx_type *to, const rlx_type *from) {
+  to->kind = from->kind;
+  to->element = from->element;
+  to->dtype = from->dtype;
+  if (from->kind == RLX_KIND_TENSOR) return;
+  to->rank = RLX_UNKNOWN;
+  to->dims[0] = from->dims[0];
+}
+
+static bool may_be_key(rlx_dtype dtype) {
+  return dtype > RLX_UNDEFINED && dtype < RLX_DTYPE_COUNT && ((RLX_SET_INTEGERS | RLX_SET(RLX_STRING)) >> dtype & 1);
+}
+
+rlx_status rlx_type_hold(rlx_kind kind, rlx_dtype key, const rlx_type *held, rlx_type *out) {
+  RLX_NEED(held);
+  RLX_NEED(out);
+  if (kind <= RLX_KIND_TENSOR || kind > RLX_KIND_MAP) return RLX_FAIL(INVALID, "type: kind %d holds nothing", kind);
+  if (kind == RLX_KIND_MAP ? !may_be_key(key) : key != RLX_UNDEFINED)
+    return RLX_FAIL(INVALID, "type: keys of type %s", rlx_dtype_name(key));
+  int64_t inside = held->kind == RLX_KIND_TENSOR ? 0 : held->dims[0];
+  int levels = 1;
+  for (rlx_type t = *held, next; rlx_type_held(&t, &next); t = next) levels++;
+  if (levels > RLX_MAX_NESTING) return RLX_FAIL(UNSUPPORTED, "type: nested more than %d levels", RLX_MAX_NESTING);
+  const rlx_kind below = held->kind == RLX_KIND_TENSOR ? RLX_KIND_TENSOR : held->element;
+  rlx_type made = {.kind = kind, .element = held->kind, .dtype = held->dtype, .rank = RLX_UNKNOWN};
+  made.dims[0] = (int64_t)key | (int64_t)below << KEY_BITS | inside << LEVEL_BITS;
+  *out = made;
+  return RLX_OK;
+}
+
+bool rlx_type_held(const rlx_type *t, rlx_type *out) {
+  if (!t || !out || t->kind == RLX_KIND_TENSOR) return false;
+  rlx_type held = {.kind = t->element, .dtype = t->dtype, .rank = RLX_UNKNOWN};
+  if (held.kind != RLX_KIND_TENSOR) {
+    held.element = (rlx_kind)(t->dims[0] >> KEY_BITS & ((1 << KIND_BITS) - 1));
+    held.dims[0] = t->dims[0] >> LEVEL_BITS;
+  }
+  *out = held;
+  return true;
+}
+
+rlx_dtype rlx_type_key(const rlx_type *t) {
+  if (!t || t->kind != RLX_KIND_MAP) return RLX_UNDEFINED;
+  return (rlx_dtype)(t->dims[0] & ((1 << KEY_BITS) - 1));
+}
+
+/* ---- as text ------------------------------------------------------------------------------ */
+
 const char *dims_text(int rank, const int64_t *dims, char *text, size_t size) {
   if (rank < 0) {
     snprintf(text, size, "[...]");
@@ -76,10 +139,22 @@ const char *dims_text(int rank, const int64_t *dims, char *text, size_t size) {
 }
 
 const char *type_text(const rlx_type *t, char *text, size_t size) {
-  static const char *const kinds[] = {"", "seq ", "optional ", "map "};
-  char dims[256];
-  snprintf(text, size, "%s%s%s%s", kinds[t->kind & 3], kinds[t->element & 3], rlx_dtype_name(t->dtype),
-           dims_text(t->rank, t->dims, dims, sizeof dims));
+  static const char *const kinds[] = {"", "seq(", "optional(", "map("};
+  static const char closing[] = "))))))))";
+  char dims[256], around[160] = "";
+  rlx_type inner = *t;
+  size_t used = 0, levels = 0;
+  for (; inner.kind != RLX_KIND_TENSOR && levels < RLX_MAX_NESTING; levels++) {
+    used += (size_t)snprintf(around + used, sizeof around - used, "%s", kinds[inner.kind & 3]);
+    if (inner.kind == RLX_KIND_MAP)
+      used += (size_t)snprintf(around + used, sizeof around - used, "%s, ", rlx_dtype_name(rlx_type_key(&inner)));
+    rlx_type outer = inner;
+    (void)rlx_type_held(&outer, &inner);
+  }
+  if (levels)
+    snprintf(text, size, "%s%s%.*s", around, rlx_dtype_name(t->dtype), (int)levels, closing);
+  else
+    snprintf(text, size, "%s%s", rlx_dtype_name(t->dtype), dims_text(t->rank, t->dims, dims, sizeof dims));
   return text;
 }
 

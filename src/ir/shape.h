@@ -14,7 +14,10 @@ bool type_equal(const rlx_type *a, const rlx_type *b);
 bool type_admits(const rlx_type *wanted, const rlx_type *given);
 void type_set(rlx_type *t, rlx_dtype dtype, int rank, const int64_t *dims);
 void type_unknown(rlx_type *t, rlx_dtype dtype); /* unknown rank */
-/* Writes "float[2,?,3]" (rank unknown: "float[...]"); returns text. */
+/* Makes `to` the kind of value that `from` is, with its dtype; of a tensor the dims of `to` stay. */
+void type_take_kind(rlx_type *to, const rlx_type *from);
+bool type_same_kind(const rlx_type *a, const rlx_type *b); /* equal but for dtype, rank and dims of tensors */
+/* Writes "float[2,?,3]" (rank unknown: "float[...]"), "seq(map(int64, float))"; returns text. */
 const char *type_text(const rlx_type *t, char *text, size_t size);
 const char *dims_text(int rank, const int64_t *dims, char *text, size_t size); /* "[2,3]" */
 

@@ -188,10 +188,12 @@ rlx_status rlx_tensor_set_string(rlx_tensor *t, int64_t i, const char *text, siz
   return RLX_OK;
 }
 
-void tensor_type(const rlx_tensor *t, rlx_type *out) {
+void rlx_tensor_type(const rlx_tensor *t, rlx_type *out) {
+  if (!t || !out) return;
   type_set(out, t->dtype, t->items ? RLX_UNKNOWN : t->rank, t->dims);
   out->kind = t->kind;
   out->element = t->element;
+  if (t->items) out->dims[0] = t->dims[0];
 }
 
 rlx_operand type_operand(const rlx_type *t) {
@@ -218,56 +220,7 @@ rlx_status tensor_from_operand(const rlx_operand *o, rlx_tensor **out) {
   return status;
 }
 
-/* ---- sequences and optionals -------------------------------------------------------------- */
-
-static rlx_status make_container(rlx_kind kind, rlx_dtype dtype, rlx_tensor *const *items, int64_t count,
-                                 rlx_tensor **out) {
-  rlx_tensor *t = mem_zalloc(sizeof *t);
-  if (t) t->items = mem_array((size_t)count, sizeof *t->items);
-  if (!t || !t->items) {
-    mem_free(t);
-    return status_no_memory((size_t)count * sizeof *items);
-  }
-  t->refs = 1;
-  t->kind = kind;
-  t->dtype = dtype;
-  t->count = count;
-  t->self = t;
-  t->bytes = sizeof *t;
-  for (int64_t i = 0; i < count; i++) {
-    t->items[i] = rlx_tensor_retain(items[i]);
-    t->bytes += items[i]->bytes + sizeof *items;
-  }
-  *out = t;
-  return RLX_OK;
-}
-
-rlx_status rlx_sequence_create(rlx_dtype dtype, rlx_tensor *const *items, int64_t count, rlx_tensor **out) {
-  RLX_NEED(out);
-  RLX_NEED(items || count <= 0);
-  if (count < 0 || count > INT32_MAX) return RLX_FAIL(INVALID, "a sequence of %lld items", (long long)count);
-  if (!rlx_dtype_bits(dtype) && dtype != RLX_STRING) return RLX_FAIL(INVALID, "a sequence of dtype %d", (int)dtype);
-  for (int64_t i = 0; i < count; i++) {
-    if (!items[i]) return RLX_FAIL(INVALID, "item %lld of a sequence is NULL", (long long)i);
-    if (items[i]->kind != RLX_KIND_TENSOR)
-      return RLX_FAIL(UNSUPPORTED, "item %lld of a sequence is no tensor", (long long)i);
-    if (items[i]->dtype != dtype)
-      return RLX_FAIL(INVALID, "item %lld of a sequence of %s is %s", (long long)i, rlx_dtype_name(dtype),
-                      rlx_dtype_name(items[i]->dtype));
-  }
-  return make_container(RLX_KIND_SEQUENCE, dtype, items, count, out);
-}
-
-rlx_status rlx_optional_create(rlx_kind element, rlx_dtype dtype, rlx_tensor *item, rlx_tensor **out) {
-  RLX_NEED(out);
-  if (element != RLX_KIND_TENSOR && element != RLX_KIND_SEQUENCE)
-    return RLX_FAIL(UNSUPPORTED, "an optional that holds neither a tensor nor a sequence");
-  if (item && (item->kind != element || item->dtype != dtype))
-    return RLX_FAIL(INVALID, "an optional of %s is given %s", rlx_dtype_name(dtype), rlx_dtype_name(item->dtype));
-  RLX_TRY(make_container(RLX_KIND_OPTIONAL, dtype, &item, item != NULL, out));
-  (*out)->element = element;
-  return RLX_OK;
-}
+/* ---- what holds items ---------------------------------------------------------------------- */
 
 rlx_kind rlx_tensor_kind(const rlx_tensor *t) { return t ? t->kind : RLX_KIND_TENSOR; }
 
@@ -293,7 +246,7 @@ rlx_operand tensor_operand(const rlx_tensor *t) {
 }
 
 bool tensor_equal(const rlx_tensor *a, const rlx_tensor *b) {
-  if (a->kind != b->kind) return false;
+  if (a->kind != b->kind || (a->items && (a->element != b->element || a->dims[0] != b->dims[0]))) return false;
   if (a->dtype != b->dtype || a->rank != b->rank || a->count != b->count) return false;
   if (a->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) != 0) return false;
   for (int64_t i = 0; a->items && i < a->count; i++)

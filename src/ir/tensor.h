@@ -7,13 +7,13 @@
 #include "base/arena.h"
 #include "base/file.h"
 
-/* Immutable but for its contents. Reference-counted (atomic). Strings own their texts in `strings`. A sequence or
- * optional has items instead of data; in memory it stands as a cell, a pointer to the object, that holds no reference.
- */
+/* Immutable but for its contents. Reference-counted (atomic). Strings own their texts in `strings`. A sequence,
+ * optional or map has items instead of data; in memory it stands as a cell, a pointer to the object, that holds no
+ * reference. */
 struct rlx_tensor {
   int refs;
   rlx_kind kind;
-  rlx_kind element;   /* of an optional */
+  rlx_kind element;   /* as in rlx_type; so is dims[0] of what is no tensor */
   rlx_tensor **items; /* `count` references; NULL for a tensor */
   rlx_tensor *self;   /* the cell of an object that is no tensor */
   rlx_dtype dtype;
@@ -54,7 +54,7 @@ rlx_status tensor_from_operand(const rlx_operand *o, rlx_tensor **out);
 rlx_operand type_operand(const rlx_type *t);
 static inline bool operand_is_cell(const rlx_operand *o) { return o->data && o->dtype == RLX_UNDEFINED; }
 static inline rlx_tensor *cell_value(const rlx_operand *o) { return *(rlx_tensor *const *)o->data; }
-void tensor_type(const rlx_tensor *t, rlx_type *out);
+static inline void tensor_type(const rlx_tensor *t, rlx_type *out) { rlx_tensor_type(t, out); }
 rlx_operand tensor_operand(const rlx_tensor *t);        /* dims point into t; pins for good */
 rlx_operand tensor_operand_pinned(const rlx_tensor *t); /* the caller has it pinned, or needs no data */
 /* Bitwise equality of type and contents. */

@@ -13,7 +13,7 @@ static bool is_complex(rlx_dtype d) { return d == RLX_COMPLEX64 || d == RLX_COMP
 /* The bits of element i of a float type below 32 bits. */
 static unsigned small_bits(rlx_dtype dtype, const void *data, int64_t i) {
   const uint8_t *bytes = data;
-  if (rlx_dtype_bits(dtype) == 4) return (unsigned)bytes[i / 2] >> (4 * (i % 2)) & 15u;
+  if (rlx_dtype_bits(dtype) < 8) return bits_load(rlx_dtype_bits(dtype), data, i);
   if (rlx_dtype_bits(dtype) == 8) return bytes[i];
   uint16_t u;
   memcpy(&u, bytes + 2 * i, sizeof u);
@@ -21,8 +21,8 @@ static unsigned small_bits(rlx_dtype dtype, const void *data, int64_t i) {
 }
 
 static void store_small_bits(rlx_dtype dtype, void *data, int64_t i, unsigned bits) {
-  if (rlx_dtype_bits(dtype) == 4)
-    dtype_store_int(RLX_UINT4, data, i, bits);
+  if (rlx_dtype_bits(dtype) < 8)
+    bits_store(rlx_dtype_bits(dtype), data, i, bits);
   else
     dtype_store_int(rlx_dtype_bits(dtype) == 8 ? RLX_UINT8 : RLX_UINT16, data, i, bits);
 }

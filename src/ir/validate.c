@@ -38,7 +38,7 @@ static rlx_status check_constant(const rlx_value *v) {
   rlx_type type;
   if (!v->constant) return RLX_OK;
   if (v->producer || v->is_input) return RLX_FAIL(INVALID, "has contents and is made by a node or an input");
-  tensor_type(v->constant, &type);
+  rlx_tensor_type(v->constant, &type);
   if (type_equal(&v->type, &type)) return RLX_OK;
   return RLX_FAIL(INVALID, "is %s, its contents %s", type_text(&v->type, declared, sizeof declared),
                   type_text(&type, given, sizeof given));
@@ -97,6 +97,11 @@ static rlx_status check_inputs(scope *s) {
     rlx_value *v = g->inputs.data[i];
     if (!v->is_input || v->producer) return RLX_FAIL(INVALID, "input '%s' is made by a node", v->name);
     RLX_TRY(define(s, v));
+  }
+  for (size_t i = 0; i < g->defaults.count; i++) {
+    const rlx_value *v = g->defaults.data[i].value;
+    if (!is_listed(v) || v->graph != g || !v->constant || v->is_input)
+      return RLX_FAIL(INVALID, "input '%s', which has a default value, is no constant", v->name);
   }
   for (size_t i = 0; i < g->values.count; i++) {
     rlx_value *v = g->values.data[i];

@@ -48,7 +48,7 @@ static rlx_status put_values(exporter *e, wire_writer *w, const rlx_graph *g) {
   for (size_t i = 0; i < g->values.count; i++) {
     const rlx_value *v = g->values.data[i];
     if (!*v->name || v->is_input) continue;
-    bool declared = !v->is_output && v->producer && v->type.dtype != RLX_UNDEFINED && v->type.kind != RLX_KIND_MAP;
+    bool declared = !v->is_output && v->producer && v->type.dtype != RLX_UNDEFINED;
     if (!v->constant && !declared) continue;
     const char *name = export_name(e, v);
     if (!name) return status_no_memory(1);
@@ -79,6 +79,13 @@ static rlx_status fill(exporter *e, wire_writer *w, const rlx_graph *g, const ch
     const char *name = export_name(e, v);
     if (!name) return status_no_memory(1);
     RLX_TRY(export_declaration(e, w, GRAPH_INPUT, name, v));
+  }
+  for (size_t i = 0; i < g->defaults.count; i++) {
+    const graph_default *d = &g->defaults.data[i];
+    const rlx_value declared = {.type = d->type};
+    const char *name = export_name(e, d->value);
+    if (!name) return status_no_memory(1);
+    RLX_TRY(export_declaration(e, w, GRAPH_INPUT, name, &declared));
   }
   RLX_TRY(put_values(e, w, g));
   for (size_t i = 0; i < g->nodes.count; i++) RLX_TRY(export_node(e, w, g->nodes.data[i]));

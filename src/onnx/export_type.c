@@ -12,7 +12,11 @@ enum {
 
 /* Newer element types need newer versions of the format. */
 static void need_dtype(exporter *e, rlx_dtype dtype) {
-  int version = dtype >= RLX_UINT2 ? 13 : dtype >= RLX_FLOAT8E8M0 ? 12 : dtype >= RLX_FLOAT4E2M1 ? 11 : 10;
+  int version = dtype >= RLX_FLOAT6E2M3   ? 14
+                : dtype >= RLX_UINT2      ? 13
+                : dtype >= RLX_FLOAT8E8M0 ? 12
+                : dtype >= RLX_FLOAT4E2M1 ? 11
+                                          : 10;
   if (e->ir_version < version) e->ir_version = version;
 }
 
@@ -29,25 +33,31 @@ static void put_shape(wire_writer *w, const rlx_type *type, const char *const *s
   wire_put_message(w, TENSOR_TYPE_SHAPE, &shape);
 }
 
-void export_type(exporter *e, wire_writer *w, uint32_t number, const rlx_type *type, const char *const *symbols) {
-  wire_writer tensor = {0}, message = {0};
+static void put_tensor_type(exporter *e, wire_writer *message, const rlx_type *type, const char *const *symbols) {
+  wire_writer tensor = {0};
   need_dtype(e, type->dtype);
   wire_put_int(&tensor, TENSOR_TYPE_ELEM, type->dtype);
-  if (type->kind == RLX_KIND_TENSOR && type->rank >= 0) put_shape(&tensor, type, symbols);
-  wire_put_message(&message, TYPE_TENSOR, &tensor);
-  if (type->kind == RLX_KIND_SEQUENCE || type->kind == RLX_KIND_OPTIONAL) {
-    wire_writer element = message, around = {0};
-    message = (wire_writer){0};
-    wire_put_message(&around, ELEMENT_TYPE, &element);
-    wire_put_message(&message, type->kind == RLX_KIND_SEQUENCE ? TYPE_SEQUENCE : TYPE_OPTIONAL, &around);
+  if (type->rank >= 0) put_shape(&tensor, type, symbols);
+  wire_put_message(message, TYPE_TENSOR, &tensor);
+}
+
+void export_type(exporter *e, wire_writer *w, uint32_t number, const rlx_type *type, const char *const *symbols) {
+  static const uint32_t fields[] = {
+      [RLX_KIND_SEQUENCE] = TYPE_SEQUENCE, [RLX_KIND_OPTIONAL] = TYPE_OPTIONAL, [RLX_KIND_MAP] = TYPE_MAP};
+  wire_writer message = {0}, around = {0};
+  rlx_type held;
+  if (rlx_type_held(type, &held)) {
+    bool keyed = type->kind == RLX_KIND_MAP;
+    if (keyed) wire_put_int(&around, MAP_KEY_TYPE, rlx_type_key(type));
+    export_type(e, &around, keyed ? MAP_VALUE_TYPE : ELEMENT_TYPE, &held, NULL);
+    wire_put_message(&message, fields[type->kind], &around);
+  } else {
+    put_tensor_type(e, &message, type, symbols);
   }
   wire_put_message(w, number, &message);
 }
 
 rlx_status export_declaration(exporter *e, wire_writer *w, uint32_t number, const char *name, const rlx_value *v) {
-  if (v->type.kind == RLX_KIND_MAP) {
-    return RLX_FAIL(UNSUPPORTED, "value '%s': a map's key type is not kept and cannot be written", name);
-  }
   wire_writer message = {0};
   wire_put_string(&message, VALUE_NAME, name);
   if (v->type.dtype != RLX_UNDEFINED) export_type(e, &message, VALUE_TYPE, &v->type, v->symbols);

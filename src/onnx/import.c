@@ -51,7 +51,9 @@ rlx_status opset_read(wire_span message, arena *memory, graph_opset *out) {
     return RLX_FAIL(INVALID, "opset import: version %lld of domain '%.*s'", (long long)version, WIRE_TEXT(domain));
   }
   out->version = (int)version;
-  return name_copy(memory, domain_name(domain), &out->domain);
+  RLX_TRY(name_copy(memory, domain_name(domain), &out->domain));
+  rlx_status status = opset_check(out->domain, out->version);
+  return status == RLX_OK ? RLX_OK : status_prefix(status, "opset import");
 }
 
 static rlx_status add_metadata(importer *im, rlx_graph *g, const char *key, wire_span value) {

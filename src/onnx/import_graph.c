@@ -1,7 +1,6 @@
 /* import_graph.c — GraphProto: initialisers, inputs, nodes in any order, outputs, declared types. */
 #include <string.h>
 
-#include "base/log.h"
 #include "onnx/import.h"
 #include "onnx/schema.h"
 
@@ -49,7 +48,7 @@ static rlx_status add_constant(scope *s, wire_span name, rlx_tensor *t) {
     return status;
   }
   v->constant = t;
-  tensor_type(t, &v->type);
+  rlx_tensor_type(t, &v->type);
   return RLX_OK;
 }
 
@@ -63,13 +62,9 @@ static rlx_status add_initializers(scope *s, const span_list *list, bool sparse)
   return RLX_OK;
 }
 
-enum { DEFAULTS_IR = 4 }; /* the version of the format that gave inputs default values */
-
-/* An input with an initializer is a constant: so old files list their weights; newer ones mean a default
- * value, which is then the only one. */
+/* An input with an initializer is a constant: so old files list their weights. Newer ones mean a default value. */
 static rlx_status add_inputs(scope *s, const span_list *list) {
   rlx_graph *g = s->graph;
-  size_t constants = 0;
   for (size_t i = 0; i < list->count; i++) {
     declaration d;
     RLX_TRY(declaration_read(list->data[i], &d));
@@ -78,13 +73,14 @@ static rlx_status add_inputs(scope *s, const span_list *list) {
     if (d.name.size == 0) return RLX_FAIL(INVALID, "input %zu has no name", i);
     if (!constant) RLX_TRY(scope_add(s, d.name, &v));
     RLX_TRY(declaration_apply(&d, v));
-    constants += constant;
+    if (constant && s->importer->ir_version >= DEFAULTS_IR && !g->parent) {
+      graph_default with = {v, d.typed ? d.type : v->type};
+      if (!vector_push(&g->defaults, with)) return status_no_memory(sizeof with);
+    }
     if (constant) continue;
     v->is_input = true;
     if (!vector_push(&g->inputs, v)) return status_no_memory(sizeof v);
   }
-  if (constants && s->importer->ir_version >= DEFAULTS_IR)
-    log_line(RLX_LOG_INFO, "graph '%s': %zu inputs have default values and are constants", g->name, constants);
   return RLX_OK;
 }
 

@@ -115,7 +115,7 @@ static rlx_status set_constant(scope *s, const rlx_attr *attrs, size_t count, rl
   rlx_tensor *t;
   RLX_TRY(constant_read(s, attrs, count, &t));
   v->constant = t;
-  tensor_type(t, &v->type);
+  rlx_tensor_type(t, &v->type);
   return RLX_OK;
 }
 

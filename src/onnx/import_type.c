@@ -53,21 +53,19 @@ static rlx_status tensor_type_read(wire_span message, rlx_type *type, wire_span 
   return r.status;
 }
 
-/* The type inside a sequence, an optional or a map: only its elements' dtype is kept, and of an optional what
- * kind of value it holds. */
-static rlx_status element_type_read(wire_span message, uint32_t field, rlx_kind kind, int level, rlx_type *type) {
+/* A sequence, an optional or a map, by the field of what it holds. Dims inside are not kept. */
+static rlx_status holder_read(wire_span message, uint32_t field, rlx_kind kind, int level, rlx_type *type) {
   wire_reader r = wire_open(message, "TypeProto");
   wire_field f;
-  rlx_type element;
-  type_unknown(type, RLX_UNDEFINED);
-  type->kind = kind;
+  rlx_type held;
+  rlx_dtype key = RLX_UNDEFINED;
+  type_unknown(&held, RLX_UNDEFINED);
   while (wire_next(&r, &f)) {
-    if (f.number != field) continue;
-    RLX_TRY(type_read(wire_bytes(&f), level + 1, &element, NULL));
-    type->dtype = element.dtype;
-    if (kind == RLX_KIND_OPTIONAL) type->element = element.kind;
+    if (kind == RLX_KIND_MAP && f.number == MAP_KEY_TYPE) RLX_TRY(dtype_check(wire_int(&f), &key));
+    if (f.number == field) RLX_TRY(type_read(wire_bytes(&f), level + 1, &held, NULL));
   }
-  return r.status;
+  RLX_TRY(r.status);
+  return rlx_type_hold(kind, key, &held, type);
 }
 
 rlx_status type_read(wire_span message, int level, rlx_type *type, wire_span *symbols) {
@@ -78,13 +76,9 @@ rlx_status type_read(wire_span message, int level, rlx_type *type, wire_span *sy
   while (wire_next(&r, &f)) {
     switch (f.number) {
       case TYPE_TENSOR: RLX_TRY(tensor_type_read(wire_bytes(&f), type, symbols)); break;
-      case TYPE_SEQUENCE:
-        RLX_TRY(element_type_read(wire_bytes(&f), ELEMENT_TYPE, RLX_KIND_SEQUENCE, level, type));
-        break;
-      case TYPE_OPTIONAL:
-        RLX_TRY(element_type_read(wire_bytes(&f), ELEMENT_TYPE, RLX_KIND_OPTIONAL, level, type));
-        break;
-      case TYPE_MAP: RLX_TRY(element_type_read(wire_bytes(&f), MAP_VALUE_TYPE, RLX_KIND_MAP, level, type)); break;
+      case TYPE_SEQUENCE: RLX_TRY(holder_read(wire_bytes(&f), ELEMENT_TYPE, RLX_KIND_SEQUENCE, level, type)); break;
+      case TYPE_OPTIONAL: RLX_TRY(holder_read(wire_bytes(&f), ELEMENT_TYPE, RLX_KIND_OPTIONAL, level, type)); break;
+      case TYPE_MAP: RLX_TRY(holder_read(wire_bytes(&f), MAP_VALUE_TYPE, RLX_KIND_MAP, level, type)); break;
       case TYPE_SPARSE_TENSOR: return RLX_FAIL(UNSUPPORTED, "sparse tensors as values");
       case TYPE_OPAQUE: return RLX_FAIL(UNSUPPORTED, "opaque types");
       default: break;
@@ -128,11 +122,8 @@ rlx_status declaration_apply(const declaration *d, rlx_value *v) {
   rlx_type *type = &v->type;
   if (!d->typed) return RLX_OK;
   bool first = type->dtype == RLX_UNDEFINED && type->rank == RLX_UNKNOWN && type->kind == RLX_KIND_TENSOR;
-  if (first) {
-    type->kind = from->kind;
-    type->element = from->element;
-  }
-  if (type->kind != from->kind) return contradiction(d, v);
+  if (first) type_take_kind(type, from);
+  if (!type_same_kind(type, from)) return contradiction(d, v);
   if (type->dtype == RLX_UNDEFINED) type->dtype = from->dtype;
   if (from->dtype != RLX_UNDEFINED && from->dtype != type->dtype) return contradiction(d, v);
   if (from->rank == RLX_UNKNOWN) return RLX_OK;

@@ -129,4 +129,6 @@ enum {
   OPTIONAL_OPTIONAL = 7
 };
 
+enum { MAP_KEY_DTYPE = 2, MAP_KEYS = 3, MAP_STRING_KEYS = 4, MAP_VALUES = 5 };
+
 #endif

@@ -28,7 +28,7 @@ typedef struct typed_form {
   int64_t min, max;
 } typed_form;
 
-/* Sub-byte types: a number holds one byte of packed elements, which some writers sign. */
+/* Sub-byte types: a number holds one byte of packed elements, which some writers sign; of 6 bits, one element. */
 static const typed_form forms[RLX_DTYPE_COUNT] = {
     [RLX_FLOAT] = {TENSOR_FLOAT_DATA, 4, 0, 0},
     [RLX_UINT8] = {TENSOR_INT32_DATA, 1, 0, UINT8_MAX},
@@ -54,6 +54,8 @@ static const typed_form forms[RLX_DTYPE_COUNT] = {
     [RLX_INT4] = {TENSOR_INT32_DATA, 1, INT8_MIN, UINT8_MAX},
     [RLX_FLOAT4E2M1] = {TENSOR_INT32_DATA, 1, INT8_MIN, UINT8_MAX},
     [RLX_FLOAT8E8M0] = {TENSOR_INT32_DATA, 1, INT8_MIN, UINT8_MAX},
+    [RLX_FLOAT6E2M3] = {TENSOR_INT32_DATA, 1, 0, 63},
+    [RLX_FLOAT6E3M2] = {TENSOR_INT32_DATA, 1, 0, 63},
     [RLX_UINT2] = {TENSOR_INT32_DATA, 1, INT8_MIN, UINT8_MAX},
     [RLX_INT2] = {TENSOR_INT32_DATA, 1, INT8_MIN, UINT8_MAX},
 };
@@ -294,10 +296,22 @@ static rlx_status store_strings(tensor_source *s, const parts *p, rlx_tensor *t)
   return r.status;
 }
 
+/* Codes of 6 bits in a byte each, packed. Takes `codes` over. */
+static rlx_status pack_codes(rlx_dtype dtype, rlx_tensor *codes, rlx_tensor **out) {
+  rlx_tensor *t = NULL;
+  rlx_status status = rlx_tensor_create(dtype, codes->rank, codes->dims, &t);
+  for (int64_t i = 0; i < codes->count && status == RLX_OK; i++)
+    bits_store(6, t->data, i, ((const uint8_t *)codes->data)[i]);
+  rlx_tensor_destroy(codes);
+  if (status == RLX_OK) *out = t;
+  return status;
+}
+
 static rlx_status from_typed(tensor_source *s, const parts *p, int64_t count, int64_t bytes, rlx_tensor **out) {
   const typed_form *form = &forms[p->dtype];
   char text[400];
-  int64_t want = form->size ? bytes / form->size : count;
+  bool one_each = rlx_dtype_bits((rlx_dtype)p->dtype) == 6;
+  int64_t want = form->size && !one_each ? bytes / form->size : count;
   if (p->typed_count == 0 && want) {
     return RLX_FAIL(INVALID, "%s has no data", shape_text(p, text, sizeof text));
   }
@@ -309,13 +323,14 @@ static rlx_status from_typed(tensor_source *s, const parts *p, int64_t count, in
                     shape_text(p, text, sizeof text), (long long)want);
   }
   rlx_tensor *t;
-  RLX_TRY(budget_take(&s->budget, bytes + (int64_t)sizeof *t));
-  RLX_TRY(tensor_alloc((rlx_dtype)p->dtype, (int)p->rank, p->dims, &t));
+  RLX_TRY(budget_take(&s->budget, (one_each ? 2 * count : bytes) + (int64_t)sizeof *t));
+  RLX_TRY(tensor_alloc(one_each ? RLX_UINT8 : (rlx_dtype)p->dtype, (int)p->rank, p->dims, &t));
   rlx_status status = form->size ? store_numbers(p, form, t) : store_strings(s, p, t);
   if (status != RLX_OK) {
     rlx_tensor_destroy(t);
     return status;
   }
+  if (one_each) return pack_codes((rlx_dtype)p->dtype, t, out);
   *out = t;
   return RLX_OK;
 }

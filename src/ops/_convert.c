@@ -32,6 +32,8 @@ static const small_format *small_format_of(rlx_dtype dtype) {
   static const small_format e5m2 = {2, 15, 0x80, 0x7b, 0x7c, 0x7f, true, true, true};
   static const small_format e5m2fnuz = {2, 16, 0x80, 0x7f, 0, 0x80, false, false, true};
   static const small_format e2m1 = {1, 1, 0x8, 0x7, 0, 0x8, false, true, true};
+  static const small_format e2m3 = {3, 1, 0x20, 0x1f, 0, 0x20, false, true, true};
+  static const small_format e3m2 = {2, 3, 0x20, 0x1f, 0, 0x20, false, true, true};
   switch (dtype) {
     case RLX_FLOAT16: return &f16;
     case RLX_BFLOAT16: return &bf16;
@@ -40,6 +42,8 @@ static const small_format *small_format_of(rlx_dtype dtype) {
     case RLX_FLOAT8E5M2: return &e5m2;
     case RLX_FLOAT8E5M2FNUZ: return &e5m2fnuz;
     case RLX_FLOAT4E2M1: return &e2m1;
+    case RLX_FLOAT6E2M3: return &e2m3;
+    case RLX_FLOAT6E3M2: return &e3m2;
     default: return NULL;
   }
 }
@@ -89,11 +93,6 @@ typedef union wide_tile {
   int64_t i[TILE];
 } wide_tile;
 
-static int sub_byte(const uint8_t *data, int64_t i, int bits) {
-  int per_byte = 8 / bits;
-  return data[i / per_byte] >> (int)(i % per_byte) * bits & ((1 << bits) - 1);
-}
-
 static void load_integers(rlx_dtype from, const void *data, int64_t at, int64_t n, int64_t *out) {
   switch (from) {
 #define X(dtype, c_type, compute, class)                                                                               \
@@ -105,7 +104,7 @@ static void load_integers(rlx_dtype from, const void *data, int64_t at, int64_t 
     default: {
       int bits = rlx_dtype_bits(from);
       int high = dtype_is_signed(from) ? 1 << (bits - 1) : 0;
-      for (int64_t i = 0; i < n; i++) out[i] = (sub_byte(data, at + i, bits) ^ high) - high;
+      for (int64_t i = 0; i < n; i++) out[i] = ((int)bits_load(bits, data, at + i) ^ high) - high;
     }
   }
 }
@@ -128,13 +127,11 @@ static void load_floats(rlx_dtype from, const void *data, int64_t at, int64_t n,
 }
 
 static void store_sub_byte(int bits, void *data, int64_t at, int64_t n, const unsigned *codes) {
-  int per_byte = 8 / bits;
-  uint8_t *bytes = (uint8_t *)data + at / per_byte;
-  for (int64_t i = 0; i < n; i += per_byte) {
-    unsigned byte = 0;
-    for (int k = 0; k < per_byte && i + k < n; k++) byte |= (codes[i + k] & ((1u << bits) - 1)) << k * bits;
-    bytes[i / per_byte] = (uint8_t)byte;
-  }
+  if (!n) return;
+  /* What lies between the last element and the end of its byte becomes zero. */
+  int64_t end = (at + n) * bits;
+  for (int64_t i = 0; i < n; i++) bits_store(bits, data, at + i, codes[i]);
+  if (end & 7) ((uint8_t *)data)[end >> 3] &= (uint8_t)((1u << (end & 7)) - 1);
 }
 
 static void store_truth(void *out, int64_t at, int64_t n, const int64_t *values) {

@@ -218,13 +218,14 @@ rlx_status loop_hand_scan(loop_run *r, int i, int output, int64_t axis, bool bac
 
 rlx_status loop_merge(rlx_infer *ctx, const char *name, const rlx_type *first, const rlx_type *next, rlx_type *out) {
   char a[300], b[300];
-  if (first->kind == RLX_KIND_OPTIONAL && next->kind == first->element && next->dtype == first->dtype &&
-      next->kind == RLX_KIND_SEQUENCE) { /* ONNX lets a sequence stand for an optional one */
+  rlx_type held;
+  if (first->kind == RLX_KIND_OPTIONAL && rlx_type_held(first, &held) && held.kind == RLX_KIND_SEQUENCE &&
+      type_equal(&held, next)) { /* ONNX lets a sequence stand for an optional one */
     *out = *next;
     return RLX_OK;
   }
   bool known = first->dtype != RLX_UNDEFINED && next->dtype != RLX_UNDEFINED;
-  if (known && (first->kind != next->kind || first->dtype != next->dtype || first->element != next->element))
+  if (known && (!type_same_kind(first, next) || first->dtype != next->dtype))
     return rlx_fail(ctx, RLX_INVALID, "'%s' starts as %s and becomes %s", name, type_text(first, a, sizeof a),
                     type_text(next, b, sizeof b));
   rlx_type merged = first->dtype != RLX_UNDEFINED ? *first : *next;

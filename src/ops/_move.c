@@ -153,19 +153,6 @@ void move_zero(rlx_operand *to) {
     memset(to->data, 0, (size_t)to->bytes);
 }
 
-uint32_t bits_load(int bits, const void *data, int64_t i) {
-  const uint8_t *p = data;
-  int64_t bit = i * bits;
-  return (uint32_t)(p[bit >> 3] >> (bit & 7)) & ((1u << bits) - 1u);
-}
-
-void bits_store(int bits, void *data, int64_t i, uint32_t value) {
-  uint8_t *p = data;
-  int64_t bit = i * bits;
-  uint32_t mask = ((1u << bits) - 1u) << (bit & 7);
-  p[bit >> 3] = (uint8_t)((p[bit >> 3] & ~mask) | ((value << (bit & 7)) & mask));
-}
-
 int64_t index_checked(rlx_ctx *ctx, const rlx_operand *o, int64_t i, int64_t extent) {
   int64_t index = index_load(o, i);
   if (index >= -extent && index < extent) return index < 0 ? index + extent : index;

@@ -12,7 +12,8 @@
 
 /* Every dtype whose elements are whole bytes (strings included). */
 #define MOVE_SUB_BYTE                                                                                                  \
-  (RLX_SET(RLX_UINT4) | RLX_SET(RLX_INT4) | RLX_SET(RLX_FLOAT4E2M1) | RLX_SET(RLX_UINT2) | RLX_SET(RLX_INT2))
+  (RLX_SET(RLX_UINT4) | RLX_SET(RLX_INT4) | RLX_SET(RLX_FLOAT4E2M1) | RLX_SET(RLX_UINT2) | RLX_SET(RLX_INT2) |  \
+   RLX_SET(RLX_FLOAT6E2M3) | RLX_SET(RLX_FLOAT6E3M2))
 #define MOVE_WHOLE ((RLX_SET(RLX_DTYPE_COUNT) - 2) & ~MOVE_SUB_BYTE)
 #define MOVE_INT64 RLX_SET(RLX_INT64)
 
@@ -60,10 +61,6 @@ void move_fill(void *to, const void *value, int64_t count, size_t size);
 void move_elements(rlx_dtype dtype, void *to, int64_t to_at, const void *from, int64_t from_at, int64_t n);
 /* Zeros, of strings empty ones. */
 void move_zero(rlx_operand *to);
-
-/* One element of 2, 4 or more bits at index i of packed data. */
-uint32_t bits_load(int bits, const void *data, int64_t i);
-void bits_store(int bits, void *data, int64_t i, uint32_t value);
 
 /* Element i of an int32 or int64 operand, at any address. */
 static inline int64_t index_load(const rlx_operand *o, int64_t i) {

@@ -107,7 +107,7 @@ static rlx_status run_sums(rlx_ctx *ctx, const resize_plan *plan, void *scratch)
   rlx_dtype compute = compute_dtype(x->dtype);
   bool native = is_native(x->dtype);
   int64_t dims[RLX_MAX_RANK], half = resize_scratch(plan, x->dtype, x->count) / 2;
-  char *buffers[2] = {scratch, (char *)scratch + half};
+  char *buffers[2] = {scratch, scratch ? (char *)scratch + half : NULL};
   int turn = 0;
   memcpy(dims, x->dims, sizeof(int64_t) * (size_t)x->rank);
   const void *from = x->data;

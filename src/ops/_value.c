@@ -1,4 +1,4 @@
-/* _value.c — shared by ops on sequences and optionals. */
+/* _value.c — shared by ops on sequences, optionals and maps. */
 #include "ops/_value.h"
 
 #include <string.h>
@@ -12,9 +12,11 @@ rlx_tensor *value_sequence(rlx_ctx *ctx, int i) {
   return NULL;
 }
 
-rlx_status value_give_sequence(rlx_ctx *ctx, int output, rlx_dtype dtype, rlx_tensor **items, int64_t count) {
+rlx_status value_give_sequence(rlx_ctx *ctx, int output, const rlx_type *held, rlx_tensor **items, int64_t count) {
   rlx_tensor *made;
-  rlx_status status = rlx_sequence_create(dtype, items, count, &made);
+  rlx_type type;
+  rlx_status status = rlx_type_hold(RLX_KIND_SEQUENCE, RLX_UNDEFINED, held, &type);
+  if (status == RLX_OK) status = rlx_value_create(&type, items, count, &made);
   for (int64_t i = 0; i < count; i++) rlx_tensor_destroy(items[i]);
   return status == RLX_OK ? rlx_output_value(ctx, output, made) : value_failed(ctx, status);
 }
@@ -38,8 +40,21 @@ rlx_status value_give_tensor(rlx_ctx *ctx, int output, const rlx_tensor *t) {
   return to ? value_copy(ctx, t->dtype, to, tensor_raw(t), t->count) : RLX_KERNEL;
 }
 
+rlx_status value_give(rlx_ctx *ctx, int output, rlx_tensor *item) {
+  if (item->kind == RLX_KIND_TENSOR) return value_give_tensor(ctx, output, item);
+  return rlx_output_value(ctx, output, rlx_tensor_retain(item));
+}
+
+void value_type(const rlx_operand *o, rlx_type *out) {
+  if (operand_is_cell(o))
+    rlx_tensor_type(cell_value(o), out);
+  else
+    type_unknown(out, o->dtype);
+}
+
 rlx_tensor *value_take(rlx_ctx *ctx, const rlx_operand *o) {
   rlx_tensor *t = NULL;
+  if (operand_is_cell(o)) return rlx_tensor_retain(cell_value(o));
   rlx_status status = tensor_from_operand(o, &t);
   if (status == RLX_OK) return t;
   (void)value_failed(ctx, status);
@@ -53,9 +68,12 @@ rlx_status value_expect_sequence(rlx_infer *ctx, int i) {
   return rlx_fail(ctx, RLX_INVALID, "input %d is %s, no sequence", i, type_text(t, text, sizeof text));
 }
 
-void value_infer_sequence(rlx_infer *ctx, int output, rlx_dtype dtype) {
-  rlx_type *t = rlx_infer_output(ctx, output);
-  t->kind = RLX_KIND_SEQUENCE;
-  t->dtype = dtype;
-  t->rank = RLX_UNKNOWN;
+rlx_status value_infer_sequence(rlx_infer *ctx, int output, const rlx_type *held) {
+  rlx_status status = rlx_type_hold(RLX_KIND_SEQUENCE, RLX_UNDEFINED, held, rlx_infer_output(ctx, output));
+  return status == RLX_OK ? RLX_OK : rlx_fail(ctx, status, "%s", rlx_error_message());
+}
+
+void value_infer_held(rlx_infer *ctx, int i, rlx_type *out) {
+  const rlx_type *t = rlx_infer_input(ctx, i);
+  if (!t || !rlx_type_held(t, out)) type_unknown(out, t ? t->dtype : RLX_UNDEFINED);
 }

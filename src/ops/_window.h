@@ -18,12 +18,15 @@ typedef struct window_attrs {
   {.name = "kernel_shape", .kind = RLX_ATTR_INTS, .flags = (attr_flags), .offset = offsetof(type, window.kernel_shape)}
 #define WINDOW_CEIL(type)                                                                                              \
   {.name = "ceil_mode", .kind = RLX_ATTR_INT, .offset = offsetof(type, window.ceil_mode)}
+#define WINDOW_STEPS(type)                                                                                             \
+  {.name = "strides", .kind = RLX_ATTR_INTS, .offset = offsetof(type, window.strides)},                                \
+      {.name = "pads", .kind = RLX_ATTR_INTS, .offset = offsetof(type, window.pads)}
+#define WINDOW_DILATIONS(type)                                                                                         \
+  {.name = "dilations", .kind = RLX_ATTR_INTS, .offset = offsetof(type, window.dilations)}
 #define WINDOW_ATTRS(type)                                                                                             \
   {.name = "auto_pad", .kind = RLX_ATTR_STRING, .offset = offsetof(type, window.auto_pad),                             \
    .default_string = "NOTSET"},                                                                                        \
-      {.name = "strides", .kind = RLX_ATTR_INTS, .offset = offsetof(type, window.strides)},                            \
-      {.name = "pads", .kind = RLX_ATTR_INTS, .offset = offsetof(type, window.pads)},                                  \
-      {.name = "dilations", .kind = RLX_ATTR_INTS, .offset = offsetof(type, window.dilations)}
+      WINDOW_STEPS(type), WINDOW_DILATIONS(type)
 
 /* Per spatial axis, with defaults and auto_pad resolved. Dims that are not known are RLX_UNKNOWN. */
 typedef struct window {

@@ -9,7 +9,7 @@
 
 typedef struct constant_params {
   uint64_t given;
-  rlx_tensor *value;
+  rlx_tensor *value, *sparse_value;
   float value_float;
   rlx_floats value_floats;
   int64_t value_int;
@@ -18,6 +18,7 @@ typedef struct constant_params {
   rlx_strings value_strings;
 } constant_params;
 
+/* A sparse value is made dense when a model is read. */
 static const rlx_attr_def constant_attrs[] = {
     {.name = "value", .kind = RLX_ATTR_TENSOR, .offset = offsetof(constant_params, value)},
     {.name = "value_float", .kind = RLX_ATTR_FLOAT, .offset = offsetof(constant_params, value_float)},
@@ -26,6 +27,7 @@ static const rlx_attr_def constant_attrs[] = {
     {.name = "value_ints", .kind = RLX_ATTR_INTS, .offset = offsetof(constant_params, value_ints)},
     {.name = "value_string", .kind = RLX_ATTR_STRING, .offset = offsetof(constant_params, value_string)},
     {.name = "value_strings", .kind = RLX_ATTR_STRINGS, .offset = offsetof(constant_params, value_strings)},
+    {.name = "sparse_value", .kind = RLX_ATTR_TENSOR, .offset = offsetof(constant_params, sparse_value)},
     {0}};
 static const rlx_port constant_outputs[] = {{.name = "output"}, {0}};
 
@@ -45,9 +47,10 @@ static void vector_type(rlx_type *t, rlx_dtype dtype, int rank, int64_t count) {
 static rlx_status constant_find(const void *ctx, const constant_params *p, constant_value *v) {
   if (!p->given || (p->given & (p->given - 1)))
     return rlx_fail(ctx, RLX_INVALID, "exactly one of the value attributes must be given");
-  if (p->given & 1u) {
-    tensor_type(p->value, &v->type);
-    v->data = rlx_tensor_data(p->value);
+  if (p->given & (1u | 128u)) {
+    const rlx_tensor *t = p->given & 1u ? p->value : p->sparse_value;
+    rlx_tensor_type(t, &v->type);
+    v->data = rlx_tensor_data(t);
   } else if (p->given & 2u) {
     vector_type(&v->type, RLX_FLOAT, 0, 1);
     v->data = &p->value_float;

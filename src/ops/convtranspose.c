@@ -31,6 +31,9 @@ const char *convtranspose_window(const convtranspose_params *p, int rank, const 
     int64_t extra = p->output_padding.count ? p->output_padding.data[d] : 0;
     w->out[d] = x[d];
     w->in[d] = stated ? stated[d] : RLX_UNKNOWN;
+    int64_t least = w->stride[d] > w->dilation[d] ? w->stride[d] : w->dilation[d];
+    if (extra >= least)
+      return rlx_reason("output_padding %lld of axis %d is not below its stride or dilation", (long long)extra, d + 2);
     if (extra < 0 || (stated && stated[d] < 0)) return rlx_reason("a negative output_padding or output_shape");
     if (kernel[d] == RLX_UNKNOWN || x[d] == RLX_UNKNOWN) continue;
     int64_t full = w->stride[d] * (x[d] - 1) + extra + (kernel[d] - 1) * w->dilation[d] + 1;

@@ -139,11 +139,9 @@ static rlx_status eval(rlx_ctx *ctx) {
 #define GROUP(attr_name, member)                                                                                       \
   {.name = attr_name, .kind = RLX_ATTR_INT, .flags = RLX_RANGED, .offset = offsetof(deform_params, member),            \
    .default_int = 1, .min = 1, .max = INT32_MAX}
-static const rlx_attr_def attrs[] = {WINDOW_ATTRS(deform_params),
-                                     WINDOW_KERNEL(deform_params, 0),
-                                     GROUP("group", group),
-                                     GROUP("offset_group", offset_group),
-                                     {0}};
+static const rlx_attr_def attrs[] = {WINDOW_STEPS(deform_params),         WINDOW_DILATIONS(deform_params),
+                                     WINDOW_KERNEL(deform_params, 0),     GROUP("group", group),
+                                     GROUP("offset_group", offset_group), {0}};
 static const rlx_op deform_conv = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.DeformConv",

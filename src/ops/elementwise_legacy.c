@@ -109,6 +109,7 @@ static rlx_status lower_clip(rlx_graph *g, const rlx_node *n, rlx_value **output
 
 static const rlx_attr_def broadcast_attrs[] = {
     ATTR("broadcast", INT, broadcast, 0), ATTR("axis", INT, axis, 0), CONSUMED, {0}};
+static const rlx_attr_def compare_attrs[] = {ATTR("broadcast", INT, broadcast, 0), ATTR("axis", INT, axis, 0), {0}};
 static const rlx_attr_def selu_attrs[] = {ATTR("alpha", FLOAT, a, .default_float = 1.6732f),
                                           ATTR("gamma", FLOAT, b, .default_float = 1.0507f),
                                           CONSUMED,
@@ -132,13 +133,13 @@ static const rlx_port test_output[] = {{.name = "C", .dtypes = RLX_SET(RLX_BOOL)
   X(Sub, lower_binary, two_inputs, same_output, broadcast_attrs, infer_first, "A - B")                                 \
   X(Mul, lower_binary, two_inputs, same_output, broadcast_attrs, infer_first, "A * B")                                 \
   X(Div, lower_binary, two_inputs, same_output, broadcast_attrs, infer_first, "A / B")                                 \
-  X(Pow, lower_binary, two_floats, same_output, broadcast_attrs, infer_first, "A to the power B")                      \
-  X(Equal, lower_binary, two_inputs, test_output, broadcast_attrs, infer_test, "A == B")                               \
-  X(Less, lower_binary, two_inputs, test_output, broadcast_attrs, infer_test, "A < B")                                 \
-  X(Greater, lower_binary, two_inputs, test_output, broadcast_attrs, infer_test, "A > B")                              \
-  X(And, lower_binary, two_bools, test_output, broadcast_attrs, infer_test, "A and B")                                \
-  X(Or, lower_binary, two_bools, test_output, broadcast_attrs, infer_test, "A or B")                                  \
-  X(Xor, lower_binary, two_bools, test_output, broadcast_attrs, infer_test, "A xor B")                                \
+  X(Pow, lower_binary, two_floats, same_output, compare_attrs, infer_first, "A to the power B")                      \
+  X(Equal, lower_binary, two_inputs, test_output, compare_attrs, infer_test, "A == B")                               \
+  X(Less, lower_binary, two_inputs, test_output, compare_attrs, infer_test, "A < B")                                 \
+  X(Greater, lower_binary, two_inputs, test_output, compare_attrs, infer_test, "A > B")                              \
+  X(And, lower_binary, two_bools, test_output, compare_attrs, infer_test, "A and B")                                \
+  X(Or, lower_binary, two_bools, test_output, compare_attrs, infer_test, "A or B")                                  \
+  X(Xor, lower_binary, two_bools, test_output, compare_attrs, infer_test, "A xor B")                                \
   X(PRelu, lower_prelu, two_floats, same_output, prelu_attrs, infer_first, "PRelu, a slope a channel")                 \
   X(Selu, lower_selu, one_input, same_output, selu_attrs, infer_first, "Selu with rounded constants")                  \
   X(Clip, lower_clip, one_input, same_output, clip_attrs, infer_first, "Clip with bounds as attributes")

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ir/module.h"
+#include "ir/shape.h"
 #include "ops/_loop.h"
 
 typedef struct if_params {
@@ -30,8 +31,8 @@ static rlx_status infer(rlx_infer *ctx) {
     if (x->dtype != y->dtype && x->dtype != RLX_UNDEFINED && y->dtype != RLX_UNDEFINED)
       return rlx_fail(ctx, RLX_INVALID, "output %zu is %s in one branch and %s in the other", i,
                       rlx_dtype_name(x->dtype), rlx_dtype_name(y->dtype));
-    if (x->kind != y->kind && x->dtype != RLX_UNDEFINED && y->dtype != RLX_UNDEFINED)
-      return rlx_fail(ctx, RLX_INVALID, "output %zu is a tensor in one branch and not in the other", i);
+    if (!type_same_kind(x, y) && x->dtype != RLX_UNDEFINED && y->dtype != RLX_UNDEFINED)
+      return rlx_fail(ctx, RLX_INVALID, "output %zu is of another kind in one branch than in the other", i);
     merge(rlx_infer_output(ctx, (int)i), x, y);
   }
   return RLX_OK;

@@ -1,12 +1,13 @@
-/* label_encoder.c — ai.onnx.ml.LabelEncoder: a table from keys to values. */
-#include <math.h>
+/* label_encoder.c — ai.onnx.ml.LabelEncoder and CategoryMapper: tables from keys to values. */
 #include <stddef.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/status.h"
 #include "ir/dtype.h"
 #include "ir/module.h"
 #include "ir/tensor.h"
+#include "ops/_lookup.h"
 
 #define CODES (RLX_SET(RLX_STRING) | RLX_SET(RLX_INT64) | RLX_SET(RLX_FLOAT))
 #define TABLE_TYPES (CODES | RLX_SET(RLX_DOUBLE) | RLX_SET(RLX_INT32) | RLX_SET(RLX_INT16))
@@ -64,23 +65,6 @@ static rlx_status infer(rlx_infer *ctx) {
   return RLX_OK;
 }
 
-static bool is_nan(rlx_dtype dtype, const void *data, int64_t i) {
-  return (dtype == RLX_FLOAT && isnan(((const float *)data)[i])) ||
-         (dtype == RLX_DOUBLE && isnan(((const double *)data)[i]));
-}
-
-/* NaN is the key of every NaN; 0 and -0 are one. */
-static bool equal(rlx_dtype dtype, const void *a, int64_t i, const void *b, int64_t k) {
-  if (dtype == RLX_STRING) {
-    rlx_string x = ((const rlx_string *)a)[i], y = ((const rlx_string *)b)[k];
-    return x.size == y.size && (x.size == 0 || memcmp(x.data, y.data, x.size) == 0);
-  }
-  if (dtype == RLX_FLOAT || dtype == RLX_DOUBLE)
-    return dtype_load(dtype, a, i) == dtype_load(dtype, b, k) || (is_nan(dtype, a, i) && is_nan(dtype, b, k));
-  size_t size = dtype_size(dtype);
-  return memcmp((const char *)a + (size_t)i * size, (const char *)b + (size_t)k * size, size) == 0;
-}
-
 /* What a key that is not in the table becomes. */
 static const void *fallback(const encoder_params *p, rlx_dtype dtype, const int16_t *small, const int32_t *middle,
                             const double *wide) {
@@ -105,13 +89,14 @@ static rlx_status eval(rlx_ctx *ctx) {
   const double wide = (double)p->default_float;
   const void *otherwise = fallback(p, values.dtype, &small, &middle, &wide);
   if (!keys.data || !values.data) return rlx_fail(ctx, RLX_UNSUPPORTED, "the table is not in the host's memory");
+  lookup table;
+  RLX_TRY(lookup_make(ctx, keys.dtype, keys.data, keys.count, &table));
   for (int64_t i = 0; i < x->count; i++) {
-    int64_t k = 0;
-    while (k < keys.count && !equal(keys.dtype, x->data, i, keys.data, k)) k++;
-    const void *value = k < keys.count ? (const char *)values.data + (size_t)k * size : otherwise;
+    int64_t k = lookup_find(&table, x->data, i);
+    const void *value = k >= 0 ? (const char *)values.data + (size_t)k * size : otherwise;
     memcpy((char *)ctx->outputs[0].data + (size_t)i * size, value, size);
-    if (rlx_cancelled(ctx)) return RLX_CANCELLED;
   }
+  lookup_finish(&table);
   return RLX_OK;
 }
 
@@ -149,4 +134,109 @@ static const rlx_op encoder = {
     .eval = eval,
 };
 
-const rlx_module ops_label_encoder = {.ops = (const rlx_op *const[]){&encoder, NULL}};
+/* ---- tables between strings and integers -------------------------------------------------- */
+
+#define PAIR (RLX_SET(RLX_STRING) | RLX_SET(RLX_INT64))
+
+/* Attributes of CategoryMapper and of the first LabelEncoder, whose integers are positions. */
+typedef struct mapper_params {
+  uint64_t given;
+  rlx_strings strings;
+  rlx_ints ints;
+  rlx_string default_string;
+  int64_t default_int;
+} mapper_params;
+
+/* Strings become integers, integers strings. */
+static rlx_status mapper_infer(rlx_infer *ctx) {
+  rlx_dtype from = rlx_infer_input(ctx, 0)->dtype;
+  rlx_infer_like(ctx, 0, 0);
+  rlx_infer_output(ctx, 0)->dtype = from == RLX_UNDEFINED ? RLX_UNDEFINED : from == RLX_STRING ? RLX_INT64 : RLX_STRING;
+  return RLX_OK;
+}
+
+static rlx_status category_infer(rlx_infer *ctx) {
+  const mapper_params *p = rlx_infer_params(ctx);
+  if (p->strings.count != p->ints.count)
+    return rlx_fail(ctx, RLX_INVALID, "%lld strings and %lld integers", (long long)p->strings.count,
+                    (long long)p->ints.count);
+  return mapper_infer(ctx);
+}
+
+/* The LabelEncoder that does it. */
+static rlx_status lower_table(rlx_graph *g, const rlx_node *n, const int64_t *ints, rlx_value **outputs) {
+  const mapper_params *p = rlx_node_params(n);
+  bool from_text = rlx_node_input_type(n, 0)->dtype == RLX_STRING;
+  size_t count = (size_t)p->strings.count;
+  const rlx_attr with[] = {
+      {.name = from_text ? "keys_strings" : "values_strings",
+       .kind = RLX_ATTR_STRINGS,
+       .strings = p->strings.data,
+       .count = count},
+      {.name = from_text ? "values_int64s" : "keys_int64s", .kind = RLX_ATTR_INTS, .ints = ints, .count = count},
+      {.name = "default_string", .kind = RLX_ATTR_STRING, .s = p->default_string},
+      RLX_ATTR_I("default_int64", p->default_int)};
+  rlx_value *x = rlx_node_input(n, 0);
+  outputs[0] = rlx_graph_op(g, "ai.onnx.ml.LabelEncoder", with, 4, &x, 1);
+  return rlx_graph_status(g);
+}
+
+static rlx_status category_lower(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
+  const mapper_params *p = rlx_node_params(n);
+  return lower_table(g, n, p->ints.data, outputs);
+}
+
+static rlx_status classes_lower(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
+  const mapper_params *p = rlx_node_params(n);
+  int64_t *positions = mem_array((size_t)p->strings.count, sizeof *positions);
+  if (!positions) return rlx_graph_fail(g, RLX_OUT_OF_MEMORY, "no memory for %lld labels", (long long)p->strings.count);
+  for (int64_t i = 0; i < p->strings.count; i++) positions[i] = i;
+  rlx_status status = lower_table(g, n, positions, outputs);
+  mem_free(positions);
+  return status;
+}
+
+#define IN_MAPPER(member) offsetof(mapper_params, member)
+#define MAPPER_DEFAULTS                                                                                             \
+  {.name = "default_string",                                                                                        \
+   .kind = RLX_ATTR_STRING,                                                                                         \
+   .offset = IN_MAPPER(default_string),                                                                             \
+   .default_string = "_Unused"},                                                                                    \
+      {.name = "default_int64", .kind = RLX_ATTR_INT, .offset = IN_MAPPER(default_int), .default_int = -1}, {       \
+    0                                                                                                               \
+  }
+static const rlx_port mapper_inputs[] = {{.name = "X", .dtypes = PAIR}, {0}};
+static const rlx_port mapper_outputs[] = {{.name = "Y", .dtypes = PAIR}, {0}};
+
+static const rlx_op category_mapper = {
+    .struct_size = sizeof(rlx_op),
+    .name = "ai.onnx.ml.CategoryMapper",
+    .version = 1,
+    .doc = "Strings to integers by a table of pairs, or integers to strings.",
+    .inputs = mapper_inputs,
+    .outputs = mapper_outputs,
+    .attrs = (const rlx_attr_def[]){{.name = "cats_strings", .kind = RLX_ATTR_STRINGS, .offset = IN_MAPPER(strings)},
+                                    {.name = "cats_int64s", .kind = RLX_ATTR_INTS, .offset = IN_MAPPER(ints)},
+                                    MAPPER_DEFAULTS},
+    .params_size = sizeof(mapper_params),
+    .traits = RLX_PURE,
+    .infer = category_infer,
+    .lower = category_lower,
+};
+
+static const rlx_op encoder_1 = {
+    .struct_size = sizeof(rlx_op),
+    .name = "ai.onnx.ml.LabelEncoder",
+    .version = 1,
+    .doc = "Strings to their positions in a list of classes, or positions to strings.",
+    .inputs = mapper_inputs,
+    .outputs = mapper_outputs,
+    .attrs = (const rlx_attr_def[]){{.name = "classes_strings", .kind = RLX_ATTR_STRINGS, .offset = IN_MAPPER(strings)},
+                                    MAPPER_DEFAULTS},
+    .params_size = sizeof(mapper_params),
+    .traits = RLX_PURE,
+    .infer = mapper_infer,
+    .lower = classes_lower,
+};
+
+const rlx_module ops_label_encoder = {.ops = (const rlx_op *const[]){&encoder, &encoder_1, &category_mapper, NULL}};

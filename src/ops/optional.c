@@ -15,28 +15,21 @@ static rlx_status optional_infer(rlx_infer *ctx) {
   const rlx_type *t = rlx_infer_input(ctx, 0);
   if (!t && !p->given) return rlx_fail(ctx, RLX_INVALID, "neither an element nor the attribute type");
   if (!t) t = &p->type;
-  rlx_type *out = rlx_infer_output(ctx, 0);
-  if (t->kind != RLX_KIND_TENSOR && t->kind != RLX_KIND_SEQUENCE)
-    return rlx_fail(ctx, RLX_UNSUPPORTED, "an optional that holds neither a tensor nor a sequence");
-  out->kind = RLX_KIND_OPTIONAL;
-  out->element = t->kind;
-  out->dtype = t->dtype;
-  return RLX_OK;
+  rlx_status status = rlx_type_hold(RLX_KIND_OPTIONAL, RLX_UNDEFINED, t, rlx_infer_output(ctx, 0));
+  return status == RLX_OK ? RLX_OK : rlx_fail(ctx, status, "%s", rlx_error_message());
 }
 
 static rlx_status optional_eval(rlx_ctx *ctx) {
   const optional_params *p = ctx->params;
-  rlx_kind kind = p->type.kind;
-  rlx_dtype dtype = p->type.dtype;
+  rlx_type held = p->type, type;
   rlx_tensor *item = NULL, *made;
   if (ctx->input_count > 0 && ctx->inputs[0].data) {
-    item = rlx_input_value(ctx, 0);
-    item = item ? rlx_tensor_retain(item) : value_take(ctx, &ctx->inputs[0]);
+    item = value_take(ctx, &ctx->inputs[0]);
     if (!item) return RLX_OUT_OF_MEMORY;
-    kind = item->kind;
-    dtype = item->dtype;
+    value_type(&ctx->inputs[0], &held);
   }
-  rlx_status status = rlx_optional_create(kind, dtype, item, &made);
+  rlx_status status = rlx_type_hold(RLX_KIND_OPTIONAL, RLX_UNDEFINED, &held, &type);
+  if (status == RLX_OK) status = rlx_value_create(&type, &item, item != NULL, &made);
   rlx_tensor_destroy(item);
   return status == RLX_OK ? rlx_output_value(ctx, 0, made) : value_failed(ctx, status);
 }
@@ -90,9 +83,9 @@ static rlx_status get_infer(rlx_infer *ctx) {
     rlx_infer_like(ctx, 0, 0);
     return RLX_OK;
   }
-  rlx_type *out = rlx_infer_output(ctx, 0);
-  out->kind = t->element;
-  out->dtype = t->dtype;
+  rlx_type held;
+  value_infer_held(ctx, 0, &held);
+  type_take_kind(rlx_infer_output(ctx, 0), &held);
   return RLX_OK;
 }
 
@@ -107,8 +100,7 @@ static rlx_status get_eval(rlx_ctx *ctx) {
     if (!t->count) return rlx_fail(ctx, RLX_INVALID, "the optional is empty");
     t = t->items[0];
   }
-  if (t->kind == RLX_KIND_TENSOR) return value_give_tensor(ctx, 0, t);
-  return rlx_output_value(ctx, 0, rlx_tensor_retain(t));
+  return value_give(ctx, 0, t);
 }
 
 static const rlx_op get_element = {

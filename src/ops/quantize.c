@@ -28,7 +28,7 @@ static const rlx_attr_def dequantize_attrs[] = {
 #define WIDE_TYPES (RLX_SET(RLX_FLOAT) | RLX_SET(RLX_FLOAT16) | RLX_SET(RLX_BFLOAT16))
 #define SMALL_FLOATS                                                                                                   \
   (RLX_SET(RLX_FLOAT8E4M3FN) | RLX_SET(RLX_FLOAT8E4M3FNUZ) | RLX_SET(RLX_FLOAT8E5M2) | RLX_SET(RLX_FLOAT8E5M2FNUZ) |   \
-   RLX_SET(RLX_FLOAT4E2M1))
+   RLX_SET(RLX_FLOAT4E2M1) | RLX_SET(RLX_FLOAT6E2M3) | RLX_SET(RLX_FLOAT6E3M2))
 #define SMALL_TYPES                                                                                                    \
   (SMALL_FLOATS | RLX_SET(RLX_INT8) | RLX_SET(RLX_UINT8) | RLX_SET(RLX_INT16) | RLX_SET(RLX_UINT16) |                  \
    RLX_SET(RLX_INT4) | RLX_SET(RLX_UINT4) | RLX_SET(RLX_INT2) | RLX_SET(RLX_UINT2))

@@ -198,18 +198,21 @@ static rlx_status eval_lstm(rlx_ctx *ctx) { return eval(ctx, RECURRENT_LSTM); }
 /* ---- records ---------------------------------------------------------------------------------------------------- */
 
 #define AT(member) .offset = offsetof(recurrent_params, member)
-static const rlx_attr_def attrs[] = {
-    {.name = "direction", .kind = RLX_ATTR_STRING, AT(direction), .default_string = "forward"},
-    {.name = "hidden_size", .kind = RLX_ATTR_INT, AT(hidden_size)},
-    {.name = "activations", .kind = RLX_ATTR_STRINGS, AT(activations)},
-    {.name = "activation_alpha", .kind = RLX_ATTR_FLOATS, AT(activation_alpha)},
-    {.name = "activation_beta", .kind = RLX_ATTR_FLOATS, AT(activation_beta)},
-    {.name = "clip", .kind = RLX_ATTR_FLOAT, AT(clip)},
-    {.name = "layout", .kind = RLX_ATTR_INT, .flags = RLX_RANGED, AT(layout), .min = 0, .max = 1},
-    {.name = "output_sequence", .kind = RLX_ATTR_INT, AT(output_sequence)},
-    {.name = "input_forget", .kind = RLX_ATTR_INT, AT(input_forget)},
-    {.name = "linear_before_reset", .kind = RLX_ATTR_INT, AT(linear_before_reset)},
-    {0}};
+#define SHARED                                                                                                         \
+  {.name = "direction", .kind = RLX_ATTR_STRING, AT(direction), .default_string = "forward"},                          \
+      {.name = "hidden_size", .kind = RLX_ATTR_INT, AT(hidden_size)},                                                  \
+      {.name = "activations", .kind = RLX_ATTR_STRINGS, AT(activations)},                                              \
+      {.name = "activation_alpha", .kind = RLX_ATTR_FLOATS, AT(activation_alpha)},                                     \
+      {.name = "activation_beta", .kind = RLX_ATTR_FLOATS, AT(activation_beta)},                                       \
+      {.name = "clip", .kind = RLX_ATTR_FLOAT, AT(clip)},                                                              \
+      {.name = "layout", .kind = RLX_ATTR_INT, .flags = RLX_RANGED, AT(layout), .min = 0, .max = 1}, {                 \
+    .name = "output_sequence", .kind = RLX_ATTR_INT, AT(output_sequence)                                               \
+  }
+static const rlx_attr_def rnn_attrs[] = {SHARED, {0}};
+static const rlx_attr_def gru_attrs[] = {
+    SHARED, {.name = "linear_before_reset", .kind = RLX_ATTR_INT, AT(linear_before_reset)}, {0}};
+static const rlx_attr_def lstm_attrs[] = {
+    SHARED, {.name = "input_forget", .kind = RLX_ATTR_INT, AT(input_forget)}, {0}};
 #undef AT
 
 #define PORT(port_name) {port_name, "T", RLX_SET_FLOATS, 0, 0}
@@ -222,19 +225,21 @@ static const rlx_port lstm_inputs[] = {USUAL_INPUTS, MAYBE("initial_c"), MAYBE("
 static const rlx_port outputs[] = {MAYBE("Y"), MAYBE("Y_h"), {0}};
 static const rlx_port lstm_outputs[] = {MAYBE("Y"), MAYBE("Y_h"), MAYBE("Y_c"), {0}};
 
-#define RECORD(op_name, text, input_ports, output_ports, infer_fn, eval_fn, ...)                                       \
+#define RECORD(op_name, text, input_ports, output_ports, attributes, infer_fn, eval_fn, ...)                           \
   {                                                                                                                    \
     .struct_size = sizeof(rlx_op), .name = op_name, .version = 1, .doc = text,                                         \
     .samples = (const char *const[]){__VA_ARGS__, NULL}, .inputs = input_ports, .outputs = output_ports,               \
-    .attrs = attrs, .params_size = sizeof(recurrent_params), .traits = RLX_PURE, .infer = infer_fn, .eval = eval_fn    \
+    .attrs = attributes, .params_size = sizeof(recurrent_params), .traits = RLX_PURE, .infer = infer_fn, .eval = eval_fn    \
   }
-static const rlx_op rnn = RECORD("onnx.RNN", "One-gate recurrent layer, in one or both directions.", inputs, outputs,
-                                 infer_rnn, eval_rnn, "float[4,2,3], float[1,5,3], float[1,5,5], float[1,10]");
-static const rlx_op gru = RECORD("onnx.GRU", "Gated recurrent unit layer, in one or both directions.", inputs, outputs,
-                                 infer_gru, eval_gru, "float[4,2,3], float[1,15,3], float[1,15,5], float[1,30]");
+static const rlx_op rnn =
+    RECORD("onnx.RNN", "One-gate recurrent layer, in one or both directions.", inputs, outputs, rnn_attrs, infer_rnn,
+           eval_rnn, "float[4,2,3], float[1,5,3], float[1,5,5], float[1,10]");
+static const rlx_op gru =
+    RECORD("onnx.GRU", "Gated recurrent unit layer, in one or both directions.", inputs, outputs, gru_attrs, infer_gru,
+           eval_gru, "float[4,2,3], float[1,15,3], float[1,15,5], float[1,30]");
 static const rlx_op lstm =
     RECORD("onnx.LSTM", "Long short-term memory layer with optional peepholes, in one or both directions.", lstm_inputs,
-           lstm_outputs, infer_lstm, eval_lstm, "float[4,2,3], float[1,20,3], float[1,20,5], float[1,40]",
+           lstm_outputs, lstm_attrs, infer_lstm, eval_lstm, "float[4,2,3], float[1,20,3], float[1,20,5], float[1,40]",
            "float[4,2,3], float[2,20,3], float[2,20,5] {direction = \"bidirectional\"}");
 
 static const rlx_op *const ops[] = {&rnn, &gru, &lstm, NULL};

@@ -1,15 +1,10 @@
-/* sequence.c — making, changing and reading sequences of tensors. */
+/* sequence.c — making, changing and reading sequences. */
 #include <stddef.h>
 #include <string.h>
 
 #include "ops/_value.h"
 
 #define ANY RLX_ANY_KIND
-
-static rlx_dtype input_dtype(rlx_infer *ctx, int i) {
-  const rlx_type *t = rlx_infer_input(ctx, i);
-  return t ? t->dtype : RLX_UNDEFINED;
-}
 
 /* The position that input i gives, counted from the end if negative; `otherwise` if it is left out. */
 static rlx_status read_position(rlx_ctx *ctx, int i, int64_t count, int64_t otherwise, int64_t *out) {
@@ -33,13 +28,16 @@ typedef struct empty_params {
 
 static rlx_status empty_infer(rlx_infer *ctx) {
   const empty_params *p = rlx_infer_params(ctx);
-  value_infer_sequence(ctx, 0, (rlx_dtype)p->dtype);
-  return RLX_OK;
+  rlx_type held;
+  type_unknown(&held, (rlx_dtype)p->dtype);
+  return value_infer_sequence(ctx, 0, &held);
 }
 
 static rlx_status empty_eval(rlx_ctx *ctx) {
   const empty_params *p = ctx->params;
-  return value_give_sequence(ctx, 0, (rlx_dtype)p->dtype, NULL, 0);
+  rlx_type held;
+  type_unknown(&held, (rlx_dtype)p->dtype);
+  return value_give_sequence(ctx, 0, &held, NULL, 0);
 }
 
 static const rlx_op sequence_empty = {
@@ -64,19 +62,18 @@ static const rlx_op sequence_empty = {
     .eval = empty_eval,
 };
 
-static rlx_status construct_infer(rlx_infer *ctx) {
-  value_infer_sequence(ctx, 0, input_dtype(ctx, 0));
-  return RLX_OK;
-}
+static rlx_status construct_infer(rlx_infer *ctx) { return value_infer_sequence(ctx, 0, rlx_infer_input(ctx, 0)); }
 
 static rlx_status construct_eval(rlx_ctx *ctx) {
+  rlx_type held;
+  value_type(&ctx->inputs[0], &held);
   rlx_tensor **items = mem_array((size_t)ctx->input_count, sizeof *items);
   int64_t made = 0;
   if (!items) return rlx_fail(ctx, RLX_OUT_OF_MEMORY, "out of memory");
   while (made < ctx->input_count && (items[made] = value_take(ctx, &ctx->inputs[made]))) made++;
   rlx_status status = RLX_OUT_OF_MEMORY;
   if (made == ctx->input_count)
-    status = value_give_sequence(ctx, 0, ctx->inputs[0].dtype, items, made);
+    status = value_give_sequence(ctx, 0, &held, items, made);
   else
     for (int64_t i = 0; i < made; i++) rlx_tensor_destroy(items[i]);
   mem_free(items);
@@ -89,7 +86,7 @@ static const rlx_op sequence_construct = {
     .version = 11,
     .samples = (const char *const[]){"float[2], float[3]", "int64[]", NULL},
     .doc = "The sequence of the inputs.",
-    .inputs = (const rlx_port[]){{.name = "inputs", .variable = "T", .flags = RLX_VARIADIC, .min_count = 1}, {0}},
+    .inputs = (const rlx_port[]){{.name = "inputs", .variable = "T", .flags = ANY | RLX_VARIADIC, .min_count = 1}, {0}},
     .outputs = (const rlx_port[]){{.name = "output_sequence", .variable = "T", .flags = ANY}, {0}},
     .traits = RLX_PURE,
     .infer = construct_infer,
@@ -100,8 +97,9 @@ static const rlx_op sequence_construct = {
 
 static rlx_status change_infer(rlx_infer *ctx) {
   RLX_TRY(value_expect_sequence(ctx, 0));
-  value_infer_sequence(ctx, 0, input_dtype(ctx, 0));
-  return RLX_OK;
+  rlx_type held;
+  value_infer_held(ctx, 0, &held);
+  return value_infer_sequence(ctx, 0, &held);
 }
 
 /* `from` with `fresh` put in at a position, or without the item there if NULL. */
@@ -120,7 +118,10 @@ static rlx_status give_changed(rlx_ctx *ctx, const rlx_tensor *from, int64_t at,
     k += !fresh && i == at;
     items[i] = rlx_tensor_retain(from->items[k++]);
   }
-  rlx_status status = value_give_sequence(ctx, 0, from->dtype, items, count);
+  rlx_type type, held;
+  rlx_tensor_type(from, &type);
+  (void)rlx_type_held(&type, &held);
+  rlx_status status = value_give_sequence(ctx, 0, &held, items, count);
   mem_free(items);
   return status;
 }
@@ -150,7 +151,7 @@ static const rlx_op sequence_insert = {
     .samples = (const char *const[]){"seq(float[2]), float[3], int64[] = {0}", "seq(string[2]), string[1]", NULL},
     .doc = "The sequence with a tensor put in before the item at position, by default at the end.",
     .inputs = (const rlx_port[]){{.name = "input_sequence", .variable = "T", .flags = ANY},
-                                 {.name = "tensor", .variable = "T"},
+                                 {.name = "tensor", .variable = "T", .flags = ANY},
                                  {.name = "position", .dtypes = RLX_SET_INDEX, .flags = RLX_OPTIONAL},
                                  {0}},
     .outputs = (const rlx_port[]){{.name = "output_sequence", .variable = "T", .flags = ANY}, {0}},
@@ -176,7 +177,13 @@ static const rlx_op sequence_erase = {
 
 /* ---- SequenceAt, SequenceLength ----------------------------------------------------------- */
 
-static rlx_status at_infer(rlx_infer *ctx) { return value_expect_sequence(ctx, 0); }
+static rlx_status at_infer(rlx_infer *ctx) {
+  rlx_type held;
+  RLX_TRY(value_expect_sequence(ctx, 0));
+  value_infer_held(ctx, 0, &held);
+  type_take_kind(rlx_infer_output(ctx, 0), &held);
+  return RLX_OK;
+}
 
 static rlx_status at_eval(rlx_ctx *ctx) {
   const rlx_tensor *from = value_sequence(ctx, 0);
@@ -184,7 +191,7 @@ static rlx_status at_eval(rlx_ctx *ctx) {
   if (!from) return RLX_INVALID;
   RLX_TRY(read_position(ctx, 1, from->count, from->count - 1, &at));
   if (at < 0) return rlx_fail(ctx, RLX_INVALID, "the sequence is empty");
-  return value_give_tensor(ctx, 0, from->items[at]);
+  return value_give(ctx, 0, from->items[at]);
 }
 
 static const rlx_op sequence_at = {
@@ -196,7 +203,7 @@ static const rlx_op sequence_at = {
     .inputs = (const rlx_port[]){{.name = "input_sequence", .variable = "T", .flags = ANY},
                                  {.name = "position", .dtypes = RLX_SET_INDEX},
                                  {0}},
-    .outputs = (const rlx_port[]){{.name = "tensor", .variable = "T"}, {0}},
+    .outputs = (const rlx_port[]){{.name = "tensor", .variable = "T", .flags = ANY}, {0}},
     .traits = RLX_PURE,
     .infer = at_infer,
     .eval = at_eval,

@@ -21,13 +21,12 @@ static rlx_status infer(rlx_infer *ctx) {
     infer_feed f = {.graph = p->body, .input = i, .output = -1};
     if (!t) return rlx_fail(ctx, RLX_INVALID, "input %d is left out", i);
     f.type = *t;
-    if (t->kind == RLX_KIND_SEQUENCE) type_unknown(&f.type, t->dtype);
+    if (t->kind == RLX_KIND_SEQUENCE) (void)rlx_type_held(t, &f.type);
     RLX_TRY(infer_feed_input(ctx, &f));
   }
   for (int i = 0; i < outs; i++) {
     const rlx_type *t = &p->body->outputs.data[i].value->type;
-    if (t->kind != RLX_KIND_TENSOR) return rlx_fail(ctx, RLX_UNSUPPORTED, "output %d of the body is no tensor", i);
-    value_infer_sequence(ctx, i, t->dtype);
+    RLX_TRY(value_infer_sequence(ctx, i, t));
   }
   return RLX_OK;
 }
@@ -90,9 +89,14 @@ static rlx_status run(mapping *m) {
   for (int64_t at = 0; at < m->count; at++) RLX_TRY(map_item(m, at));
   for (int i = 0; i < ctx->output_count; i++) {
     if (!ctx->outputs[i].data) continue;
-    rlx_dtype dtype = m->count ? m->items[i * m->count]->dtype : rlx_node_output_type(ctx->node, i)->dtype;
+    rlx_type type = *rlx_node_output_type(ctx->node, i);
+    if (m->count) {
+      rlx_type held;
+      rlx_tensor_type(m->items[i * m->count], &held);
+      RLX_TRY(rlx_type_hold(RLX_KIND_SEQUENCE, RLX_UNDEFINED, &held, &type));
+    }
     rlx_tensor *made;
-    rlx_status status = rlx_sequence_create(dtype, m->items + i * m->count, m->count, &made);
+    rlx_status status = rlx_value_create(&type, m->items + i * m->count, m->count, &made);
     if (status != RLX_OK) return value_failed(ctx, status);
     RLX_TRY(rlx_output_value(ctx, i, made));
   }

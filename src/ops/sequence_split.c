@@ -16,8 +16,9 @@ static rlx_status split_infer(rlx_infer *ctx) {
   const rlx_type *t = rlx_infer_input(ctx, 0);
   if (t->rank >= 0 && axis_normalise(p->axis, t->rank) < 0)
     return rlx_fail(ctx, RLX_INVALID, "axis %lld outside rank %d", (long long)p->axis, t->rank);
-  value_infer_sequence(ctx, 0, t->dtype);
-  return RLX_OK;
+  rlx_type held;
+  type_unknown(&held, t->dtype);
+  return value_infer_sequence(ctx, 0, &held);
 }
 
 typedef struct splitting {
@@ -95,6 +96,8 @@ static rlx_status split_eval(rlx_ctx *ctx) {
   rlx_tensor **items = mem_array((size_t)s.count, sizeof *items);
   if (!items) return rlx_fail(ctx, RLX_OUT_OF_MEMORY, "out of memory");
   int64_t made = 0, start = 0;
+  rlx_type held;
+  type_unknown(&held, x->dtype);
   for (; made < s.count; made++) {
     int64_t size = s.size ? s.size : split_entry(&ctx->inputs[1], made);
     if (size > s.extent - start) size = s.extent - start;
@@ -103,7 +106,7 @@ static rlx_status split_eval(rlx_ctx *ctx) {
   }
   rlx_status status = RLX_OUT_OF_MEMORY;
   if (made == s.count)
-    status = value_give_sequence(ctx, 0, x->dtype, items, made);
+    status = value_give_sequence(ctx, 0, &held, items, made);
   else
     for (int64_t i = 0; i < made; i++) rlx_tensor_destroy(items[i]);
   mem_free(items);

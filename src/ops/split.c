@@ -18,7 +18,7 @@ static const rlx_port split_inputs[] = {{.name = "input", .variable = "T", .dtyp
 static const rlx_port split_outputs[] = {
     {.name = "outputs", .variable = "T", .dtypes = MOVE_WHOLE, .flags = RLX_VARIADIC, .min_count = 1}, {0}};
 
-/* Part i of `extent` in `parts` equal ones; with num_outputs given the last may be smaller. */
+/* Part i of `extent` in `parts` equal ones; with num_outputs given the last one may be smaller, and no other. */
 static rlx_status equal_part(const void *ctx, const split_params *p, int64_t extent, int parts, int i, int64_t *part) {
   bool uneven = p->given & 2u;
   if (uneven && p->num_outputs != parts)
@@ -27,7 +27,10 @@ static rlx_status equal_part(const void *ctx, const split_params *p, int64_t ext
     return rlx_fail(ctx, RLX_INVALID, "extent %lld does not divide into %d equal parts", (long long)extent, parts);
   int64_t chunk = extent / parts + (extent % parts != 0);
   int64_t left = extent - i * chunk;
-  *part = left < 0 ? 0 : left < chunk ? left : chunk;
+  if (left < 0)
+    return rlx_fail(ctx, RLX_INVALID, "extent %lld in %d parts of %lld leaves none for part %d", (long long)extent,
+                    parts, (long long)chunk, i);
+  *part = left < chunk ? left : chunk;
   return RLX_OK;
 }
 
@@ -43,6 +46,12 @@ static rlx_status check_sizes(const void *ctx, const int64_t *sizes, int64_t cou
     return rlx_fail(ctx, RLX_INVALID, "the sizes of split sum to %lld, the axis has %lld", (long long)sum,
                     (long long)extent);
   return RLX_OK;
+}
+
+/* An error where it is run; but ONNX's own functions have such nodes in branches that are not taken. */
+static bool rest_is_negative(const split_params *p, int64_t extent, int parts) {
+  int64_t chunk = extent / parts + (extent % parts != 0);
+  return (p->given & 2u) && extent < (parts - 1) * chunk;
 }
 
 static rlx_status split_infer(rlx_infer *ctx) {
@@ -67,7 +76,7 @@ static rlx_status split_infer(rlx_infer *ctx) {
   for (int d = 0; d < x->rank; d++) dims[d] = x->dims[d];
   for (int i = 0; i < parts; i++) {
     dims[axis] = sizes ? sizes[i] : RLX_UNKNOWN;
-    if (!explicit_sizes && extent >= 0) {
+    if (!explicit_sizes && extent >= 0 && !rest_is_negative(p, extent, parts)) {
       status = equal_part(ctx, p, extent, parts, i, &dims[axis]);
       if (status != RLX_OK) return status;
     }
@@ -114,8 +123,14 @@ static void split_rows(void *arg, int64_t begin, int64_t end) {
 static rlx_status split_eval(rlx_ctx *ctx) {
   const split_params *p = ctx->params;
   const rlx_operand *x = &ctx->inputs[0];
-  if (x->count == 0) return RLX_OK;
   int axis = axis_normalise(p->axis, x->rank);
+  int64_t last;
+  if (!run_given(ctx, 1)) {
+    int parts = ctx->output_count;
+    rlx_status status = equal_part(ctx, p, x->dims[axis], parts, parts - 1, &last);
+    if (status != RLX_OK) return status;
+  }
+  if (x->count == 0) return RLX_OK;
   int64_t rows = dims_product(x->dims, 0, axis);
   int64_t inner = dims_product(x->dims, axis + 1, x->rank) * (int64_t)dtype_size(x->dtype);
   split_job job = {ctx, axis, x->dims[axis] * inner, inner};

@@ -94,7 +94,7 @@ static rlx_status eval(rlx_ctx *ctx) {
   return RLX_OK;
 }
 
-static const rlx_attr_def attrs[] = {WINDOW_KERNEL(unpool_params, RLX_REQUIRED), WINDOW_ATTRS(unpool_params), {0}};
+static const rlx_attr_def attrs[] = {WINDOW_KERNEL(unpool_params, RLX_REQUIRED), WINDOW_STEPS(unpool_params), {0}};
 static const rlx_op max_unpool = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.MaxUnpool",

@@ -78,7 +78,7 @@ rlx_status pass_fold(rlx_graph *g, const target *t, bool *changed) {
     for (int k = 0; k < n->output_count; k++) {
       n->outputs[k]->constant = out[k];
       n->outputs[k]->producer = NULL;
-      tensor_type(out[k], &n->outputs[k]->type);
+      rlx_tensor_type(out[k], &n->outputs[k]->type);
     }
     selection_drop(n);
     keep[i] = false;

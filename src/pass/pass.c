@@ -20,7 +20,6 @@ const pass pass_table[] = {
     {"fuse", pass_fuse, "make one node of chains and trees of elementwise nodes", false, false},
     {"prune", pass_prune, "drop nodes that nothing uses", false, false},
     {"layout", pass_layout, "let chains of kernels work in the memory layouts they like", false, false},
-    {"policy", pass_policy, "judge what falls back to the host by the fallback policy", true, true},
     {NULL, NULL, NULL, false, false},
 };
 

@@ -35,7 +35,6 @@ rlx_status pass_prune(rlx_graph *g, const target *t, bool *changed);
 rlx_status pass_fuse_conv(rlx_graph *g, const target *t, bool *changed);
 rlx_status pass_split_batchnorm(rlx_graph *g, const target *t, bool *changed);
 rlx_status pass_fuse_matmul(rlx_graph *g, const target *t, bool *changed);
-rlx_status pass_policy(rlx_graph *g, const target *t, bool *changed);
 rlx_status pass_layout(rlx_graph *g, const target *t, bool *changed);
 
 #endif

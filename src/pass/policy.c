@@ -1,96 +1,80 @@
-/* policy.c — pass policy: what of the graph runs on the host of a GPU, and what the fallback policy says to that. */
+/* policy.c — judges fallback to the host before anything runs. */
 #include "pass/policy.h"
 
 #include <string.h>
 
 #include "base/log.h"
 #include "base/text.h"
-#include "pass/pass.h"
 
-enum { MESSAGE_MAX = 3000 };
-
-static bool names(const char *wanted, const rlx_node *n) {
-  return strcmp(wanted, n->name) == 0 || (n->origin && strcmp(wanted, n->origin) == 0);
-}
-
-rlx_policy policy_of(const rlx_session_options *o, const rlx_node *n) {
-  rlx_policy policy = o->policy;
-  int best = 0; /* an exception for the op before the session's policy, one for the node before both */
-  for (int i = 0; i < o->exception_count; i++) {
-    const rlx_policy_exception *e = &o->exceptions[i];
-    int rank = e->node ? 2 : e->op ? 1 : 0;
-    if (rank < best || (e->node && !names(e->node, n)) || (e->op && strcmp(e->op, n->op_name) != 0)) continue;
-    policy = e->policy;
-    best = rank;
-  }
-  return policy;
-}
-
-fallback policy_judge(const rlx_node *n) {
+placement node_placement(const rlx_node *n) {
   const selection *sel = n->selection;
-  if (!sel || !sel->count || (n->op && n->op->op.traits & RLX_CONTROL_FLOW) || node_is_host_arithmetic(n))
-    return FALLBACK_FREE;
+  if (!sel || !sel->count) return PLACEMENT_NOWHERE;
+  bool view = sel->chosen[0].kernel && (sel->chosen[0].kernel->head.traits & RLX_VIEW);
+  if (view || node_is_host_arithmetic(n)) return PLACEMENT_NOWHERE;
   int native = 0;
   for (int i = 0; i < sel->count; i++) native += candidate_is_native(&sel->chosen[i]);
-  if (native == 0) return FALLBACK_CERTAIN;
-  if (native < sel->count || sel->has_stand_in) return FALLBACK_POSSIBLE;
-  return FALLBACK_NONE;
+  if (native == sel->count) return PLACEMENT_DEVICE;
+  return native ? PLACEMENT_POSSIBLE : PLACEMENT_HOST;
 }
 
-/* Nodes in words, of all graphs. */
-typedef struct listing {
-  text words;
-  int count;
-} listing;
-
-static void list(listing *l, const rlx_node *n) {
-  const candidate *c = &n->selection->chosen[0];
-  if (l->words.size < MESSAGE_MAX)
-    text_printf(&l->words, "%snode '%s' (%s): %s '%s'", l->count ? "; " : "", n->name, n->op_name,
-                rlx_tier_name(c->tier), candidate_name(c));
-  else if (l->words.data && l->words.data[l->words.size - 1] != '.')
-    text_add(&l->words, "; ...");
-  l->count++;
+const char *placement_name(placement p) {
+  static const char *const names[] = {"device", "", "device or host", "host"};
+  return names[p];
 }
 
-/* forbidden: those that may not be there; told: those to warn of; others. */
+static bool applies(const rlx_policy_exception *e, const rlx_node *n) {
+  bool node = !e->node || strcmp(e->node, n->name) == 0 || (n->origin && strcmp(e->node, n->origin) == 0);
+  return node && (!e->op || strcmp(e->op, n->op_name) == 0);
+}
+
+rlx_policy node_policy(const rlx_session_options *o, const rlx_node *n) {
+  const rlx_policy_exception *best = NULL;
+  for (int i = 0; i < o->exception_count; i++)
+    if (applies(&o->exceptions[i], n) && (!best || !best->node)) best = &o->exceptions[i];
+  return best ? best->policy : o->policy;
+}
+
 typedef struct judgement {
-  listing forbidden, told, others;
+  const target *t;
+  text offenders, ops;
+  int offender_count, host_count, node_count;
 } judgement;
 
-static void judge_graph(rlx_graph *g, const target *t, judgement *j) {
+static const char *reason_of(const rlx_node *n) {
+  const selection *sel = n->selection;
+  for (int i = 0; i < sel->refused_count; i++)
+    if (sel->refused[i].tier == RLX_TIER_RAW || sel->refused[i].tier == RLX_TIER_PORTABLE) return sel->refused[i].reason;
+  return "no native kernel";
+}
+
+static void judge(judgement *j, const rlx_graph *g) {
   for (size_t i = 0; i < g->nodes.count; i++) {
-    rlx_node *n = g->nodes.data[i];
-    for (int k = 0; node_subgraph(n, k); k++) judge_graph(node_subgraph(n, k), t, j);
-    fallback f = policy_judge(n);
-    rlx_policy policy = policy_of(t->options, n);
-    if (n->selection) n->selection->may_not_fall_back = policy == RLX_POLICY_FORBID && f == FALLBACK_POSSIBLE;
-    if (f != FALLBACK_CERTAIN) continue;
-    list(policy == RLX_POLICY_FORBID ? &j->forbidden : policy == RLX_POLICY_WARN ? &j->told : &j->others, n);
+    const rlx_node *n = g->nodes.data[i];
+    for (int k = 0; node_subgraph(n, k); k++) judge(j, node_subgraph(n, k));
+    j->node_count++;
+    if (node_placement(n) != PLACEMENT_HOST) continue;
+    rlx_policy policy = node_policy(j->t->options, n);
+    j->host_count++;
+    if (policy == RLX_POLICY_WARN)
+      log_line(RLX_LOG_WARN, "node '%s' (%s) runs on the host: %s", n->name, n->op_name, reason_of(n));
+    if (policy == RLX_POLICY_FORBID && j->offender_count++ < 100)
+      text_printf(&j->offenders, "%s'%s' (%s: %s)", j->offender_count > 1 ? ", " : "", n->name, n->op_name, reason_of(n));
+    if (!j->ops.data || !strstr(j->ops.data, n->op_name)) text_printf(&j->ops, "%s%s", j->ops.size ? ", " : "", n->op_name);
   }
 }
 
-static void finish(judgement *j) {
-  text_finish(&j->forbidden.words);
-  text_finish(&j->told.words);
-  text_finish(&j->others.words);
-}
-
-rlx_status pass_policy(rlx_graph *g, const target *t, bool *changed) {
-  (void)changed;
+rlx_status policy_check(const rlx_graph *g, const target *t) {
+  judgement j = {.t = t};
   if (!t->gpu) return RLX_OK;
-  judgement j = {0};
-  judge_graph(g, t, &j);
+  judge(&j, g);
   rlx_status status = RLX_OK;
-  if (j.forbidden.words.failed || j.told.words.failed || j.others.words.failed)
-    status = status_no_memory(1);
-  else if (j.forbidden.count)
-    status = RLX_FAIL(POLICY, "%d node%s would run on the host, which the fallback policy forbids: %s",
-                      j.forbidden.count, j.forbidden.count > 1 ? "s" : "", j.forbidden.words.data);
-  if (status == RLX_OK && j.told.count)
-    log_line(RLX_LOG_WARN, "%s: %d nodes run on the host: %s", t->device, j.told.count, j.told.words.data);
-  if (status == RLX_OK && j.others.count)
-    log_line(RLX_LOG_INFO, "%s: %d nodes run on the host: %s", t->device, j.others.count, j.others.words.data);
-  finish(&j);
+  if (j.offender_count)
+    status = RLX_FAIL(POLICY, "%d node%s cannot run on %s, and the policy forbids the host: %s", j.offender_count,
+                      j.offender_count > 1 ? "s" : "", t->device, j.offenders.data ? j.offenders.data : "");
+  else if (j.host_count)
+    log_line(RLX_LOG_INFO, "%s: %d of %d nodes run on the host (%s); rlx explain says why", t->device, j.host_count,
+             j.node_count, j.ops.data ? j.ops.data : "");
+  text_finish(&j.offenders);
+  text_finish(&j.ops);
   return status;
 }

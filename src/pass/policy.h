@@ -1,18 +1,24 @@
-/* policy.h — what falls back to the host of a GPU, and what the session says to that. */
+/* policy.h — falling back to the host: which nodes do, and what the session's policy says to it. */
 #ifndef PASS_POLICY_H
 #define PASS_POLICY_H
 
 #include "pass/select.h"
 
-typedef enum fallback {
-  FALLBACK_NONE = 0,     /* runs on the device */
-  FALLBACK_POSSIBLE = 1, /* extents, or what an operand turns out to be, may send it to the host */
-  FALLBACK_CERTAIN = 2,  /* nothing on the device runs it */
-  FALLBACK_FREE = 3      /* on the host at no cost of a trip: shape arithmetic, control flow */
-} fallback;
-fallback policy_judge(const rlx_node *n);
+/* Where a node will run on a GPU, as far as compiling can tell. */
+typedef enum placement {
+  PLACEMENT_DEVICE,   /* natively */
+  PLACEMENT_NOWHERE,  /* no step: a view, or arithmetic on dims and constants that binding does */
+  PLACEMENT_POSSIBLE, /* natively, or on the host if extents say so */
+  PLACEMENT_HOST
+} placement;
+placement node_placement(const rlx_node *n);
+const char *placement_name(placement p); /* "device", "", "device or host", "host" */
 
-/* The policy for a node: that of the session, or its nearest exception. */
-rlx_policy policy_of(const rlx_session_options *o, const rlx_node *n);
+/* The policy for a node: the session's, or an exception's. */
+rlx_policy node_policy(const rlx_session_options *o, const rlx_node *n);
+
+/* Judges g and its subgraphs: fails with POLICY listing every node that cannot but fall back against a `forbid`; logs
+ * those with `warn`, and one line about the others. */
+rlx_status policy_check(const rlx_graph *g, const target *t);
 
 #endif

@@ -38,7 +38,6 @@ typedef struct selection {
   refusal *later; /* those after the chosen, which nobody asked */
   int later_count;
   bool pinned;
-  bool may_not_fall_back; /* set by pass policy: binding it to the host is an error */
   bool own;               /* every chosen candidate is rlx's own: passes may fold, fuse or replace the node */
 } selection;
 

@@ -10,6 +10,7 @@
 #include "ir/infer.h"
 #include "ir/run_node.h"
 #include "ir/shape.h"
+#include "pass/policy.h"
 #include "plan/binder.h"
 #include "plan/tally.h"
 
@@ -130,9 +131,8 @@ static void operand_type(binder *b, uint32_t slot, const rlx_operand *o) {
   const rlx_type *declared = &slot_value(b->p, slot)->type;
   type_set(t, o->dtype, o->rank, o->dims);
   if (o->dtype != RLX_UNDEFINED) return;
-  t->kind = declared->kind;
-  t->element = declared->element;
-  t->dtype = declared->dtype;
+  type_take_kind(t, declared);
+  t->rank = 0; /* a cell has no dims */
 }
 
 static rlx_status start_first(binder *b) {
@@ -141,7 +141,7 @@ static rlx_status start_first(binder *b) {
     const rlx_value *v = slot_value(p, slot);
     fact *f = &b->s->facts[slot];
     if (!v->constant) continue;
-    tensor_type(v->constant, &f->type);
+    rlx_tensor_type(v->constant, &f->type);
     f->typed = f->produced = true;
     f->known = v->constant;
     f->where = (place){.kind = PLACE_FIXED, .data = v->constant->data};
@@ -250,9 +250,7 @@ static rlx_status infer_bound(binder *b, program_node *n, bool *complete, uint64
     if (n->outputs[i] == NO_SLOT) continue;
     fact *f = &b->s->facts[n->outputs[i]];
     if (outputs[i].dtype == RLX_UNDEFINED) outputs[i].dtype = node->outputs[i]->type.dtype;
-    f->type.kind = outputs[i].kind;
-    f->type.element = outputs[i].element;
-    f->type.dtype = outputs[i].dtype;
+    type_take_kind(&f->type, &outputs[i]);
     f->type.rank = outputs[i].rank;
     if (outputs[i].kind != RLX_KIND_TENSOR) f->type.rank = 0; /* a cell has no dims */
     if (f->type.rank > 0) memcpy(f->type.dims, outputs[i].dims, (size_t)outputs[i].rank * sizeof(int64_t));
@@ -265,6 +263,7 @@ static rlx_status infer_bound(binder *b, program_node *n, bool *complete, uint64
 /* Why no device can run the node, whatever kernels there are; NULL: it can. */
 static const char *host_only(binder *b, const program_node *n, bool dynamic) {
   if (dynamic) return "its output's size is known only after running";
+  if (n->child_count) return "it has subgraphs";
   for (int i = 0; i < n->input_count + n->node->output_count; i++) {
     uint32_t slot = i < n->input_count ? n->inputs[i] : n->outputs[i - n->input_count];
     if (slot == NO_SLOT) continue;
@@ -298,11 +297,12 @@ static rlx_status pick_candidate(binder *b, const program_node *n, bool dynamic,
   return RLX_FAIL(UNSUPPORTED, "no kernel takes these extents: %s", reason);
 }
 
-/* What the fallback policy says of a node that could have run on the device. */
-static rlx_status may_run_there(const program_node *n, const candidate *c) {
-  if (!n->node->selection->may_not_fall_back || candidate_is_native(c)) return RLX_OK;
-  return RLX_FAIL(POLICY, "it falls back to %s '%s', which the fallback policy forbids", rlx_tier_name(c->tier),
-                  candidate_name(c));
+/* What compiling could not rule out has come to pass. */
+static rlx_status check_fallback(const binder *b, const program_node *n, const candidate *c) {
+  bool view = c->kernel && (c->kernel->head.traits & RLX_VIEW);
+  if (!b->context->gpu || candidate_is_native(c) || view) return RLX_OK;
+  if (node_policy(b->context->options, n->node) != RLX_POLICY_FORBID) return RLX_OK;
+  return RLX_FAIL(POLICY, "it must run on the host with these inputs, and the policy forbids that");
 }
 
 static void join(binder *b, uint32_t out, uint32_t in) { b->root[out] = binder_root(b, in); }
@@ -310,7 +310,7 @@ static void join(binder *b, uint32_t out, uint32_t in) { b->root[out] = binder_r
 static rlx_status emit(binder *b, program_node *n, bool dynamic) {
   const candidate *c = NULL;
   RLX_TRY(pick_candidate(b, n, dynamic, &c));
-  RLX_TRY(may_run_there(n, c));
+  RLX_TRY(check_fallback(b, n, c));
   const rlx_kernel *head = c->kernel ? &c->kernel->head : NULL;
   for (int i = 0; i < n->node->output_count; i++) {
     if (n->outputs[i] == NO_SLOT) continue;

@@ -184,6 +184,7 @@ typedef struct bind_context {
   bool gpu;                                   /* steps may run on a device beside the host */
   rlx_status (*attach)(void *user, stage *s); /* called with each stage made; NULL: on the CPU */
   void *attach_user;
+  const rlx_session_options *options;
 } bind_context;
 
 /* Reading the contents of slots in the run that needs a later stage. */

@@ -19,12 +19,11 @@ static bool is_view(const rlx_node *n) {
 
 /* ---- text --------------------------------------------------------------------------------- */
 
-/* What of a node falls back to the host of a GPU, and what is said to that; NULL on the CPU and where nothing does. */
+/* What is said to a node that runs, or may run, on the host of a GPU; NULL on the CPU and where nothing does. */
 static const char *fallback_text(const report_input *in, const rlx_node *n, char words[64]) {
-  static const char *const judged[] = {NULL, "may fall back", "falls back", NULL};
-  const char *what = in->gpu ? judged[policy_judge(n)] : NULL;
-  if (!what) return NULL;
-  snprintf(words, 64, "%s, policy %s", what, policy_name(policy_of(in->options, n)));
+  placement p = in->gpu ? node_placement(n) : PLACEMENT_DEVICE;
+  if (p != PLACEMENT_HOST && p != PLACEMENT_POSSIBLE) return NULL;
+  snprintf(words, 64, "on %s, policy %s", placement_name(p), policy_name(node_policy(in->options, n)));
   return words;
 }
 
@@ -37,8 +36,12 @@ static void text_node(const report_input *in, const rlx_node *n, int depth, text
   for (int i = 0; sel && i < sel->count; i++)
     text_printf(out, "%s%s %s%s", i ? " or " : " ", rlx_tier_name(sel->chosen[i].tier), candidate_name(&sel->chosen[i]),
                 sel->chosen[i].conditional ? " (by extents)" : "");
-  if (is_view(n)) text_add(out, " (view)");
-  if (policy) text_printf(out, " [%s]", policy);
+  if (is_view(n))
+    text_add(out, " (view)");
+  else if (policy)
+    text_printf(out, " %s", policy);
+  else if (in->gpu && *placement_name(node_placement(n)))
+    text_printf(out, " on %s", placement_name(node_placement(n)));
   if (n->output_count) text_printf(out, "  %s", type_text(&n->outputs[0]->type, type, sizeof type));
   if (n->origin) text_printf(out, "  from %s", n->origin);
   text_add(out, "\n");
@@ -67,8 +70,11 @@ static void write_text(const report_input *in, text *out) {
   text_printf(out, "device %s, fallback policy %s%s\n", in->device, policy_name(in->policy),
               in->policy_from_environment ? " (set by RLX_FALLBACK)" : "");
   text_graph(in, in->graph, 0, out);
-  text_printf(out, "nodes %zu, steps %" PRId64 ", host trips %" PRId64 ", bytes staged %" PRId64 "\n",
-              in->graph->nodes.count, s->steps, s->trips, s->staged);
+  text_printf(out, "nodes %zu, steps %" PRId64 ", host trips %d, bytes staged %" PRId64 "\n", in->graph->nodes.count,
+              s->steps, in->trips, in->staged);
+  if (in->gpu)
+    text_printf(out, "steps on the device %d, submissions %d, trips take about %.0f us a run (%.1f us each)\n",
+                in->device_steps, in->submits, in->trips * in->trip_us, in->trip_us);
   text_printf(out,
               "builds %" PRId64 ", binds %" PRId64 " (%" PRId64 " us and %" PRId64 " us preparing), runs %" PRId64 "\n",
               s->builds, s->binds, s->bind_ns / 1000, s->prepare_ns / 1000, s->runs);
@@ -131,11 +137,12 @@ static void json_node(const report_input *in, const rlx_node *n, text *out) {
   }
   json_selection(n->selection, out);
   if (in->gpu) {
-    static const char *const judged[] = {"none", "possible", "certain", "free"};
-    text_printf(out, ",\"fallback\":\"%s\",\"policy\":\"%s\"", judged[policy_judge(n)],
-                policy_name(policy_of(in->options, n)));
+    text_add(out, ",");
+    json_pair(out, "placement", placement_name(node_placement(n)));
+    text_add(out, ",");
+    json_pair(out, "policy", policy_name(node_policy(in->options, n)));
   }
-  text_printf(out, ",\"view\":%s,\"bytes_staged\":0,\"outputs\":[", is_view(n) ? "true" : "false");
+  text_printf(out, ",\"view\":%s,\"outputs\":[", is_view(n) ? "true" : "false");
   for (int i = 0; i < n->output_count; i++) {
     text_add(out, i ? "," : "");
     text_json_string(out, type_text(&n->outputs[i]->type, type, sizeof type));
@@ -183,11 +190,12 @@ static void write_json(const report_input *in, text *out) {
   text_printf(out, ",\"policy_from_environment\":%s,\"graph\":", in->policy_from_environment ? "true" : "false");
   json_graph(in, in->graph, out);
   text_printf(out,
-              ",\"totals\":{\"nodes\":%zu,\"steps\":%" PRId64 ",\"trips\":%" PRId64 ",\"bytes_staged\":%" PRId64
-              ",\"builds\":%" PRId64 ",\"binds\":%" PRId64 ",\"bind_ns\":%" PRId64 ",\"prepare_ns\":%" PRId64
-              ",\"runs\":%" PRId64 ",\"packed_bytes\":%" PRId64 ",\"run_bytes\":%" PRId64 "},\"counters\":[",
-              in->graph->nodes.count, s->steps, s->trips, s->staged, s->builds, s->binds, s->bind_ns, s->prepare_ns,
-              s->runs, s->packed_bytes, s->run_bytes);
+              ",\"totals\":{\"nodes\":%zu,\"steps\":%" PRId64 ",\"trips\":%d,\"submits\":%d,\"device_steps\":%d"
+              ",\"bytes_staged\":%" PRId64 ",\"trip_us\":%.1f,\"builds\":%" PRId64
+              ",\"binds\":%" PRId64 ",\"bind_ns\":%" PRId64 ",\"prepare_ns\":%" PRId64 ",\"runs\":%" PRId64
+              ",\"packed_bytes\":%" PRId64 ",\"run_bytes\":%" PRId64 "},\"counters\":[",
+              in->graph->nodes.count, s->steps, in->trips, in->submits, in->device_steps, in->staged, in->trip_us,
+              s->builds, s->binds, s->bind_ns, s->prepare_ns, s->runs, s->packed_bytes, s->run_bytes);
   json_counters(in, out);
   text_add(out, "]}\n");
 }

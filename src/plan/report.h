@@ -13,8 +13,11 @@ typedef struct report_input {
   bool policy_from_environment;
   const rlx_counter *counters;
   int counter_count;
-  bool gpu;
   const rlx_session_options *options; /* policy and exceptions */
+  bool gpu; /* then, of one run of the newest bound main program: */
+  int trips, submits, device_steps;
+  int64_t staged;
+  double trip_us; /* what a trip takes at least: measured */
 } report_input;
 
 rlx_status report_write(const report_input *in, rlx_report_format format, text *out);

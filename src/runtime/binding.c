@@ -10,7 +10,7 @@
 /* Used by one thread at a time. Holds references to its tensors and to the stage of its last run. */
 struct rlx_binding {
   rlx_session *session;
-  rlx_tensor **inputs; /* per graph input, or NULL */
+  rlx_tensor **inputs; /* per graph input, then per default, or NULL */
   bool *donated;
   rlx_tensor **given; /* per graph output: the user's memory, or NULL */
   rlx_type *given_types;
@@ -31,7 +31,7 @@ struct rlx_binding {
 void rlx_binding_destroy(rlx_binding *b) {
   if (!b) return;
   if (b->submitted) pthread_join(b->thread, NULL);
-  for (int i = 0; b->inputs && i < rlx_session_input_count(b->session); i++) rlx_tensor_destroy(b->inputs[i]);
+  for (size_t i = 0; b->inputs && i < session_port_count(b->session); i++) rlx_tensor_destroy(b->inputs[i]);
   for (int i = 0; i < rlx_session_output_count(b->session); i++) {
     if (b->given) rlx_tensor_destroy(b->given[i]);
     if (b->results) rlx_tensor_destroy(b->results[i]);
@@ -53,7 +53,7 @@ rlx_status rlx_binding_create(rlx_session *s, rlx_binding **out) {
   if (!s) return RLX_FAIL(INVALID, "binding: no session");
   rlx_binding *b = mem_zalloc(sizeof *b);
   if (!b) return status_no_memory(sizeof *b);
-  size_t ins = (size_t)rlx_session_input_count(s), outs = (size_t)rlx_session_output_count(s);
+  size_t ins = session_port_count(s), outs = (size_t)rlx_session_output_count(s);
   b->session = s;
   b->inputs = mem_array(ins, sizeof *b->inputs);
   b->donated = mem_array(ins, sizeof *b->donated);
@@ -72,10 +72,18 @@ rlx_status rlx_binding_create(rlx_session *s, rlx_binding **out) {
   return RLX_OK;
 }
 
+static const char *input_name(const rlx_graph *g, size_t i) {
+  return i < g->inputs.count ? g->inputs.data[i]->name : g->defaults.data[i - g->inputs.count].value->name;
+}
+
+static const rlx_type *input_type(const rlx_graph *g, size_t i) {
+  return i < g->inputs.count ? &g->inputs.data[i]->type : &g->defaults.data[i - g->inputs.count].type;
+}
+
 static rlx_status find_input(const rlx_binding *b, const char *name, int *out) {
   const rlx_graph *g = b->session->source;
-  for (size_t i = 0; name && i < g->inputs.count; i++)
-    if (strcmp(g->inputs.data[i]->name, name) == 0) {
+  for (size_t i = 0; name && i < session_port_count(b->session); i++)
+    if (strcmp(input_name(g, i), name) == 0) {
       *out = (int)i;
       return RLX_OK;
     }
@@ -96,13 +104,12 @@ static rlx_status idle(const rlx_binding *b) {
   return b->submitted ? RLX_FAIL(BUSY, "the binding's submitted run has not been waited for") : RLX_OK;
 }
 
-static rlx_status check_input(const rlx_value *v, const rlx_tensor *t) {
-  const rlx_type *want = &v->type;
+static rlx_status check_input(const char *name, const rlx_type *want, const rlx_tensor *t) {
   char a[300], b[300];
   rlx_type is;
-  tensor_type(t, &is);
+  rlx_tensor_type(t, &is);
   if (type_admits(want, &is)) return RLX_OK;
-  return RLX_FAIL(INVALID, "input '%s' is %s, given %s", v->name, type_text(want, a, sizeof a),
+  return RLX_FAIL(INVALID, "input '%s' is %s, given %s", name, type_text(want, a, sizeof a),
                   type_text(&is, b, sizeof b));
 }
 
@@ -113,7 +120,7 @@ rlx_status rlx_binding_input(rlx_binding *b, const char *name, rlx_tensor *t, ui
   RLX_TRY(idle(b));
   RLX_TRY(find_input(b, name, &i));
   if (flags & ~(uint32_t)RLX_BIND_DONATE) return RLX_FAIL(INVALID, "input '%s': unknown flags 0x%x", name, flags);
-  if (t) RLX_TRY(check_input(b->session->source->inputs.data[i], t));
+  if (t) RLX_TRY(check_input(name, input_type(b->session->source, (size_t)i), t));
   if (t && t->file && (flags & RLX_BIND_DONATE))
     return RLX_FAIL(INVALID, "input '%s': memory of a mapped file cannot be donated", name);
   rlx_tensor_retain(t);
@@ -139,7 +146,7 @@ rlx_status rlx_binding_output(rlx_binding *b, const char *name, rlx_tensor *t) {
   rlx_tensor_retain(t);
   rlx_tensor_destroy(b->given[i]);
   b->given[i] = t;
-  if (t) tensor_type(t, &b->given_types[i]);
+  if (t) rlx_tensor_type(t, &b->given_types[i]);
   return RLX_OK;
 }
 
@@ -167,38 +174,45 @@ static bool overlap(const rlx_tensor *a, const rlx_tensor *b) {
 /* Memory a run writes is nobody else's: outputs given, and inputs donated. */
 static rlx_status check_overlaps(const rlx_binding *b) {
   const rlx_graph *g = b->session->source;
+  size_t inputs = session_port_count(b->session);
   for (size_t o = 0; o < g->outputs.count; o++) {
     if (!b->given[o]) continue;
-    for (size_t i = 0; i < g->inputs.count; i++)
+    for (size_t i = 0; i < inputs; i++)
       if (overlap(b->given[o], b->inputs[i]))
-        return RLX_FAIL(INVALID, "output '%s' and input '%s' share memory", g->outputs.data[o].name,
-                        g->inputs.data[i]->name);
+        return RLX_FAIL(INVALID, "output '%s' and input '%s' share memory", g->outputs.data[o].name, input_name(g, i));
     for (size_t p = 0; p < o; p++)
       if (overlap(b->given[o], b->given[p]))
         return RLX_FAIL(INVALID, "outputs '%s' and '%s' share memory", g->outputs.data[o].name,
                         g->outputs.data[p].name);
   }
-  for (size_t i = 0; i < g->inputs.count; i++)
-    for (size_t j = 0; j < g->inputs.count && b->donated[i]; j++)
+  for (size_t i = 0; i < inputs; i++)
+    for (size_t j = 0; j < inputs && b->donated[i]; j++)
       if (i != j && overlap(b->inputs[i], b->inputs[j]))
-        return RLX_FAIL(INVALID, "inputs '%s', which is donated, and '%s' share memory", g->inputs.data[i]->name,
-                        g->inputs.data[j]->name);
+        return RLX_FAIL(INVALID, "inputs '%s', which is donated, and '%s' share memory", input_name(g, i),
+                        input_name(g, j));
   return RLX_OK;
 }
 
 static rlx_status gather(rlx_binding *b) {
   const rlx_graph *g = b->session->source;
-  for (size_t i = 0; i < g->inputs.count; i++) {
-    if (!b->inputs[i]) return RLX_FAIL(INVALID, "input '%s' is not bound", g->inputs.data[i]->name);
+  size_t used = 0; /* inputs of the program: defaults that are not bound are constants in it */
+  for (size_t i = 0; i < session_port_count(b->session); i++) {
     const rlx_tensor *t = b->inputs[i];
+    if (!t && i < g->inputs.count) return RLX_FAIL(INVALID, "input '%s' is not bound", input_name(g, i));
+    b->ranks[i] = t ? t->rank : NOT_OVERRIDDEN;
+    if (!t) continue;
+    program_input *in = &b->run_inputs[used++];
     bool here = gpu_memory_of(t->device, b->session->gpu);
-    b->run_inputs[i] = (program_input){tensor_operand(t), b->donated[i], here ? t->device : NULL};
-    if (!b->run_inputs[i].operand.data && t->device && !here)
-      return RLX_FAIL(INVALID, "input '%s' lies in memory of another device", g->inputs.data[i]->name);
-    if (!b->run_inputs[i].operand.data && !t->device && t->bytes) return status_no_memory(t->bytes);
-    b->ranks[i] = b->inputs[i]->rank;
+    *in = (program_input){tensor_operand(t), b->donated[i], here ? t->device : NULL};
+    if (!in->operand.data && t->device && !here)
+      return RLX_FAIL(INVALID, "input '%s' lies in memory of another device", input_name(g, i));
+    if (!in->operand.data && !t->device && t->bytes) return status_no_memory(t->bytes);
   }
   RLX_TRY(check_overlaps(b));
+  for (size_t i = 0; i < g->outputs.count; i++)
+    if (b->given[i] && b->given[i]->device && !b->given[i]->data &&
+        !gpu_memory_of(b->given[i]->device, b->session->gpu))
+      return RLX_FAIL(INVALID, "output '%s': the memory given is of another device", g->outputs.data[i].name);
   for (size_t i = 0; i < g->outputs.count; i++)
     b->run_outputs[i] = (program_output){.data = b->given[i] ? b->given[i]->data : NULL,
                                          .must = &b->given_types[i],
@@ -225,7 +239,6 @@ static rlx_status run_now(rlx_binding *b, const rlx_run_options *options) {
   rs->cancel = options && options->cancel ? &options->cancel->set : NULL;
   rs->level = rs->call_depth = 0;
   rs->steps_done = rs->steps_total = 0;
-  rs->trips = rs->staged = 0;
   b->ran = false;
   rlx_status status = program_run(rs, built.root, b->run_inputs, b->run_outputs, &b->memo);
   parallel_leave(before);

@@ -79,7 +79,7 @@ rlx_status rlx_call(rlx_registry *registry, const char *op, const rlx_attr *attr
   rlx_type *types = mem_array((size_t)input_count, sizeof *types);
   if (!types) return status_no_memory((size_t)input_count * sizeof *types);
   for (int i = 0; i < input_count; i++)
-    if (inputs[i]) tensor_type(inputs[i], &types[i]);
+    if (inputs[i]) rlx_tensor_type(inputs[i], &types[i]);
   one_op o = {registry, op, attrs, attr_count, types, input_count, output_count};
   rlx_status status = rlx_graph_create(registry, &g);
   if (status == RLX_OK) {

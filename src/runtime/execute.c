@@ -104,10 +104,56 @@ static rlx_status run_fast(run_frame *f) {
   return RLX_OK;
 }
 
-/* The operands that lie outside run memory. */
-void frame_patch(run_frame *f) {
+static bool is_made(const stage *s, uint32_t slot) {
+  for (int i = 0; i < s->made_count; i++)
+    if (s->made[i].slot == slot) return true;
+  return false;
+}
+
+/* Memory that the host does not see, and steps of the host want: a copy, until the run ends. */
+static rlx_status reveal(run_frame *f, uint32_t slot) {
+  const gpu_place *p = &f->places[slot];
+  int64_t bytes = gpu_memory_bytes(p->memory) - p->offset;
+  rlx_tensor *t = NULL;
+  RLX_TRY(session_charge(f->rs->session, bytes));
+  rlx_status status = tensor_alloc(RLX_UINT8, 1, &bytes, &t);
+  if (status == RLX_OK && !vector_push(&f->rs->dynamic, t)) {
+    rlx_tensor_destroy(t);
+    status = status_no_memory(sizeof t);
+  }
+  if (status != RLX_OK) {
+    (void)session_charge(f->rs->session, -bytes);
+    return status;
+  }
+  f->slots[slot].data = t->data;
+  return is_made(f->stage, slot) ? RLX_OK : gpu_memory_read(p->memory, p->offset, t->data, bytes);
+}
+
+/* Does a host step use an external slot that nothing shows to the host? */
+static bool is_hidden(const run_frame *f, uint32_t slot) {
+  return f->places[slot].memory && !(f->gpu && gpu_stage_uses(f->stage, slot));
+}
+
+rlx_status frame_patch(run_frame *f) {
   const stage *s = f->stage;
-  for (int i = 0; i < s->patch_count; i++) f->operands[s->patches[i].operand].data = f->slots[s->patches[i].slot].data;
+  for (int i = 0; i < s->patch_count; i++) {
+    uint32_t slot = s->patches[i].slot;
+    if (__builtin_expect(!f->slots[slot].data && is_hidden(f, slot), 0)) RLX_TRY(reveal(f, slot));
+    f->operands[s->patches[i].operand].data = f->slots[slot].data;
+  }
+  return RLX_OK;
+}
+
+/* Outputs that host steps made, and that are wanted in such memory. */
+static rlx_status conceal(run_frame *f) {
+  const stage *s = f->stage;
+  for (int i = 0; i < s->made_count; i++) {
+    uint32_t slot = s->made[i].slot;
+    const gpu_place *p = &f->places[slot];
+    if (!is_hidden(f, slot) || gpu_memory_is_unified(p->memory)) continue;
+    RLX_TRY(gpu_memory_write(p->memory, p->offset, f->slots[slot].data, type_operand(&s->facts[slot].type).bytes));
+  }
+  return RLX_OK;
 }
 
 rlx_status steps_run(run_frame *f) {
@@ -120,11 +166,12 @@ rlx_status steps_run(run_frame *f) {
   if (f->gpu) {
     RLX_TRY(device_steps_run(f));
   } else {
-    frame_patch(f);
+    RLX_TRY(frame_patch(f));
     bool slow = f->serial || rs->session->debug.switches || trace_is_on(&rs->session->trace) ||
                 (rs->options && rs->options->progress);
     RLX_TRY(slow ? run_slowly(f) : run_fast(f));
   }
+  RLX_TRY(conceal(f));
   for (int t = 0; t < s->step_count && s->dynamic_count; t++)
     if (s->steps[t].dynamic) {
       rlx_status status = check_sizes_said(f, t);

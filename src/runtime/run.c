@@ -121,6 +121,9 @@ static rlx_status new_output(const run_frame *f, const program_output *out, cons
   bool dense = is->dtype != RLX_STRING && is->dtype != RLX_UNDEFINED;
   if (f->gpu && !out->call && dense && gpu_memory_is_unified(f->arena)) /* the device writes it, the host reads it */
     return session_tensor(f->rs->session, is->dtype, is->rank, is->dims, t);
+  /* It becomes the caller's and is not counted, but must fit beside what is: a small file may ask for any size. */
+  RLX_TRY(session_charge(f->rs->session, is->bytes));
+  (void)session_charge(f->rs->session, -is->bytes);
   int64_t cell = sizeof(rlx_tensor *); /* of a subgraph's result: the bytes are all that matters */
   return is->dtype == RLX_UNDEFINED ? tensor_alloc(RLX_UINT8, 1, &cell, t)
                                     : tensor_alloc(is->dtype, is->rank, is->dims, t);
@@ -131,8 +134,8 @@ static rlx_status output_memory(const run_frame *f, int o, program_output *out, 
   out->result = *is;
   out->result.data = out->data;
   if (out->call && out->call->place) RLX_TRY(out->call->place(out->call->user, o, is, &out->result.data));
-  if (out->data) RLX_TRY(check_given(g, o, out, is));
-  if (out->result.data) return RLX_OK;
+  if (out->given) RLX_TRY(check_given(g, o, out, is));
+  if (out->result.data || out->given) return RLX_OK;
   rlx_tensor *t = *out->tensor;
   bool again = t && __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) == 1 && t->dtype == is->dtype && t->rank == is->rank &&
                (is->rank == 0 || memcmp(t->dims, is->dims, (size_t)is->rank * sizeof *is->dims) == 0) &&
@@ -211,19 +214,6 @@ static rlx_status copy_outputs(const run_frame *f, program_output *outputs) {
 
 /* ---- running ------------------------------------------------------------------------------ */
 
-/* Counts what the stage costs against the budget of the policy, before it runs. */
-static rlx_status spend(run_state *rs, const stage *s) {
-  const rlx_session_options *o = &rs->session->options;
-  gpu_cost cost = {0};
-  if (o->policy != RLX_POLICY_BUDGET) return RLX_OK;
-  gpu_stage_cost(s, &cost);
-  rs->trips += cost.trips;
-  rs->staged += cost.staged;
-  if (rs->trips <= o->budget_trips && rs->staged <= o->budget_bytes) return RLX_OK;
-  return RLX_FAIL(POLICY, "the run needs %lld trips to the host and %lld bytes staged; the budget is %d and %lld",
-                  (long long)rs->trips, (long long)rs->staged, o->budget_trips, (long long)o->budget_bytes);
-}
-
 static rlx_status run_stages(run_state *rs, stage *s, const program_input *inputs, program_output *outputs) {
   const program *p = s->program;
   run_frame *first = NULL, *f;
@@ -244,7 +234,6 @@ static rlx_status run_stages(run_state *rs, stage *s, const program_input *input
       }
     }
     status = prepare_outputs(f, outputs);
-    if (status == RLX_OK && s->device) status = spend(rs, s);
     if (status == RLX_OK) status = steps_run(f);
     steps += s->step_count;
     if (status != RLX_OK || !s->rest_count) break;

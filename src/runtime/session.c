@@ -13,6 +13,7 @@
 #include "ir/shape.h"
 #include "ir/validate.h"
 #include "pass/pass.h"
+#include "pass/policy.h"
 #include "plan/report.h"
 
 enum { CACHE_BYTES = 256 << 20 };
@@ -107,7 +108,34 @@ static rlx_status read_threads(rlx_session *s) {
   return RLX_OK;
 }
 
-static rlx_status attach_stage(void *user, stage *st) { return gpu_stage_create(((rlx_session *)user)->gpu, st); }
+/* What a run of all stages up to this one costs. */
+static gpu_cost total_cost(const stage *st) {
+  gpu_cost sum = {0}, one;
+  for (; st; st = st->previous) {
+    gpu_stage_cost(st, &one);
+    sum.trips += one.trips;
+    sum.submits += one.submits;
+    sum.device_steps += one.device_steps;
+    sum.host_steps += one.host_steps;
+    sum.staged += one.staged;
+  }
+  return sum;
+}
+
+/* Under the session's lock. */
+static rlx_status attach_stage(void *user, stage *st) {
+  rlx_session *s = user;
+  RLX_TRY(gpu_stage_create(s->gpu, st));
+  gpu_cost cost = total_cost(st);
+  if (s->options.policy == RLX_POLICY_BUDGET && cost.trips > s->options.budget_trips)
+    return RLX_FAIL(POLICY, "a run makes %d trips to the host, and the budget is %d", cost.trips,
+                    s->options.budget_trips);
+  if (s->options.policy == RLX_POLICY_BUDGET && cost.staged > s->options.budget_bytes)
+    return RLX_FAIL(POLICY, "a run stages %lld bytes for the host, and the budget is %lld", (long long)cost.staged,
+                    (long long)s->options.budget_bytes);
+  if (!st->program->graph->parent) s->cost = cost;
+  return RLX_OK;
+}
 
 static rlx_status set_up(rlx_session *s, const rlx_session_options *given) {
   RLX_TRY(copy_options(s, given));
@@ -142,7 +170,8 @@ static rlx_status set_up(rlx_session *s, const rlx_session_options *given) {
                            .binds = &s->binds,
                            .gpu = s->gpu != NULL,
                            .attach = s->gpu ? attach_stage : NULL,
-                           .attach_user = s};
+                           .attach_user = s,
+                           .options = &s->options};
   return RLX_OK;
 }
 
@@ -155,31 +184,75 @@ static void build_finish(build *b) {
   mem_free(b->ranks);
 }
 
+size_t session_port_count(const rlx_session *s) { return s->source->inputs.count + s->source->defaults.count; }
+
+static bool overrides(const rlx_session *s, const int32_t *ranks) {
+  size_t first = s->source->inputs.count;
+  for (size_t i = 0; i < s->source->defaults.count; i++)
+    if (ranks[first + i] != NOT_OVERRIDDEN) return true;
+  return false;
+}
+
+static void set_rank(rlx_type *t, int32_t rank) {
+  if (t->rank >= 0 || rank < 0 || t->kind != RLX_KIND_TENSOR) return;
+  t->rank = rank;
+  for (int d = 0; d < rank; d++) t->dims[d] = RLX_UNKNOWN;
+}
+
+/* Defaults that are bound become inputs, after the others. */
+static rlx_status override_defaults(rlx_graph *g, const int32_t *ranks) {
+  for (size_t i = 0; i < g->defaults.count; i++) {
+    const graph_default *d = &g->defaults.data[i];
+    if (ranks[i] == NOT_OVERRIDDEN) continue;
+    rlx_tensor_destroy(d->value->constant);
+    d->value->constant = NULL;
+    d->value->type = d->type;
+    set_rank(&d->value->type, ranks[i]);
+    d->value->is_input = true;
+    if (!vector_push(&g->inputs, d->value)) return status_no_memory(sizeof *d);
+  }
+  g->defaults.count = 0;
+  return RLX_OK;
+}
+
 /* Graph → program: the whole of compilation on one page. */
 static rlx_status compile(rlx_session *s, const int32_t *ranks, build *out) {
   RLX_TRY(graph_clone(s->source, &out->graph));
-  for (size_t i = 0; i < out->graph->inputs.count; i++) {
-    rlx_type *t = &out->graph->inputs.data[i]->type;
-    if (t->rank >= 0 || ranks[i] < 0) continue;
-    t->rank = ranks[i];
-    for (int d = 0; d < t->rank; d++) t->dims[d] = RLX_UNKNOWN;
-  }
+  RLX_TRY(override_defaults(out->graph, ranks + s->source->inputs.count));
+  for (size_t i = 0; i < s->source->inputs.count; i++) set_rank(&out->graph->inputs.data[i]->type, ranks[i]);
   RLX_TRY(passes_run(out->graph, &s->target, s->options.disable_passes, &s->debug));
+  RLX_TRY(policy_check(out->graph, &s->target));
   RLX_TRY(program_create(out->graph, &out->root));
   return s->gpu ? gpu_session_build(s->gpu, out->root) : RLX_OK;
+}
+
+static report_input report_of(const rlx_session *s, const rlx_graph *g, const rlx_session_stats *stats) {
+  report_input in = {.graph = g,
+                     .device = s->target.device,
+                     .policy = s->options.policy,
+                     .stats = stats,
+                     .policy_from_environment = s->policy_from_environment,
+                     .options = &s->options,
+                     .gpu = s->gpu != NULL};
+  if (!s->gpu) return in;
+  in.trips = s->cost.trips;
+  in.submits = s->cost.submits;
+  in.device_steps = s->cost.device_steps;
+  in.staged = s->cost.staged;
+  in.trip_us = gpu_session_trip_us(s->gpu);
+  return in;
 }
 
 static void log_selection(const rlx_session *s, const build *b) {
   text t = {0};
   rlx_session_stats none = {.struct_size = sizeof none};
-  report_input in = {b->graph, s->target.device, s->options.policy, &none, s->policy_from_environment, NULL,
-                     0,        s->gpu != NULL,   &s->options};
+  report_input in = report_of(s, b->graph, &none);
   if (report_write(&in, RLX_REPORT_TEXT, &t) == RLX_OK && t.data) log_text(RLX_LOG_DEBUG, t.data);
   text_finish(&t);
 }
 
 static rlx_status make_build(rlx_session *s, const int32_t *ranks) {
-  size_t bytes = s->source->inputs.count * sizeof *ranks;
+  size_t bytes = session_port_count(s) * sizeof *ranks;
   build b = {.ranks = mem_alloc(bytes)};
   if (!b.ranks) return status_no_memory(bytes);
   if (bytes) memcpy(b.ranks, ranks, bytes);
@@ -200,12 +273,12 @@ static rlx_status make_build(rlx_session *s, const int32_t *ranks) {
 }
 
 rlx_status build_for(rlx_session *s, const int32_t *ranks, build *out) {
-  if (s->fixed_ranks) {
+  if (s->fixed_ranks && !overrides(s, ranks)) {
     *out = s->first;
     return RLX_OK;
   }
   pthread_mutex_lock(&s->lock);
-  size_t bytes = s->source->inputs.count * sizeof *ranks, i = 0;
+  size_t bytes = session_port_count(s) * sizeof *ranks, i = 0;
   while (i < s->builds.count && bytes && memcmp(s->builds.data[i].ranks, ranks, bytes) != 0) i++;
   rlx_status status = i < s->builds.count ? RLX_OK : make_build(s, ranks);
   if (status == RLX_OK) *out = s->builds.data[i];
@@ -214,11 +287,12 @@ rlx_status build_for(rlx_session *s, const int32_t *ranks, build *out) {
 }
 
 static rlx_status first_build(rlx_session *s) {
-  size_t count = s->source->inputs.count;
+  size_t count = session_port_count(s), inputs = s->source->inputs.count;
   int32_t *ranks = mem_array(count, sizeof *ranks);
   if (!ranks) return status_no_memory(count * sizeof *ranks);
   s->fixed_ranks = true;
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = inputs; i < count; i++) ranks[i] = NOT_OVERRIDDEN;
+  for (size_t i = 0; i < inputs; i++) {
     ranks[i] = s->source->inputs.data[i]->type.rank;
     s->fixed_ranks &= ranks[i] >= 0;
   }
@@ -306,6 +380,18 @@ rlx_status rlx_session_input(const rlx_session *s, int i, rlx_port_info *info) {
   return RLX_OK;
 }
 
+int rlx_session_default_count(const rlx_session *s) { return s ? (int)s->source->defaults.count : 0; }
+
+rlx_status rlx_session_default(const rlx_session *s, int i, rlx_port_info *info) {
+  RLX_NEED(s);
+  RLX_NEED(info);
+  if (i < 0 || i >= rlx_session_default_count(s))
+    return RLX_FAIL(NOT_FOUND, "default %d of %d", i, rlx_session_default_count(s));
+  const graph_default *d = &s->source->defaults.data[i];
+  *info = (rlx_port_info){d->value->name, d->type, d->value->symbols};
+  return RLX_OK;
+}
+
 rlx_status rlx_session_output(const rlx_session *s, int i, rlx_port_info *info) {
   RLX_NEED(s);
   RLX_NEED(info);
@@ -367,8 +453,9 @@ rlx_status rlx_report(const rlx_session *s, rlx_report_format format, char **out
   text t = {0};
   rlx_session_stats stats = {.struct_size = sizeof stats};
   rlx_session_get_stats(s, &stats);
-  report_input in = {s->first.graph, s->target.device, s->options.policy, &stats, s->policy_from_environment, NULL, 0,
-                     s->gpu != NULL, &s->options};
+  pthread_mutex_lock((pthread_mutex_t *)(uintptr_t)&s->lock); /* the cost changes with each stage bound */
+  report_input in = report_of(s, s->first.graph, &stats);
+  pthread_mutex_unlock((pthread_mutex_t *)(uintptr_t)&s->lock);
   rlx_counter counters[TALLY_MAX];
   while (in.counter_count < TALLY_MAX) {
     counters[in.counter_count].struct_size = sizeof(rlx_counter);

@@ -22,9 +22,12 @@ typedef struct trace {
   bool first;
 } trace;
 
-/* A graph built for given ranks of its inputs (phase 1). Immutable; owned by the session. */
+enum { NOT_OVERRIDDEN = -2 }; /* the rank of an input with a default value that is not bound */
+
+/* A graph built for given ranks of its inputs (phase 1), and with those defaults as inputs that are bound.
+ * Immutable; owned by the session. */
 typedef struct build {
-  int32_t *ranks; /* per graph input */
+  int32_t *ranks; /* per graph input, then per default */
   rlx_graph *graph;
   program *root;
 } build;
@@ -46,6 +49,7 @@ struct rlx_session {
   bind_context bind;
   int threads;
   gpu_session *gpu; /* NULL: the CPU */
+  gpu_cost cost;    /* of a run of the newest bound main program; under `lock` */
   run_state *states;
   int state_count;
   pthread_mutex_t pool_lock; /* waiting for a run state */
@@ -89,7 +93,6 @@ struct run_state {
   int64_t steps_done, steps_total; /* for progress: of the stages begun so far */
   int64_t *tally;                  /* TALLY_MAX counts; written by the run that has the state, read by anybody */
   int64_t steps_seen;              /* of the program that ended last */
-  int64_t trips, staged;           /* of this run, for the policy's budget */
 };
 
 /* An output of a run of a program. */
@@ -102,6 +105,8 @@ typedef struct program_output {
   rlx_operand result;
 } program_output;
 
+/* Inputs of the source, those with default values counted after the others. */
+size_t session_port_count(const rlx_session *s);
 rlx_status build_for(rlx_session *s, const int32_t *ranks, build *out);
 
 /* Runs p: finds or binds its stages, executes them. memo: the first stage of the last such run, kept and
@@ -176,7 +181,8 @@ rlx_status exec_keep(rlx_ctx *ctx, rlx_tensor *value);
 void *exec_take(rlx_ctx *ctx, int64_t bytes);
 void exec_give(rlx_ctx *ctx, void *data, int64_t bytes);
 rlx_status steps_run(run_frame *f);
-void frame_patch(run_frame *f);
+/* The operands that lie outside run memory. */
+rlx_status frame_patch(run_frame *f);
 /* One step on the host, with everything debugging wants; a failure names node, op and kernel. */
 rlx_status step_run(run_frame *f, int t);
 /* DEBUG_CHECK: the op's eval on the same inputs must agree. */

@@ -105,17 +105,23 @@ static rlx_status take_scratch(run_state *rs, size_t ins, size_t outs, call_memo
 static rlx_status check_argument(const rlx_value *v, const rlx_operand *o) {
   char a[300], b[300];
   const rlx_type *want = &v->type;
+  rlx_type is;
   if (want->kind != RLX_KIND_TENSOR || operand_is_cell(o)) {
-    rlx_kind is = operand_is_cell(o) ? cell_value(o)->kind : RLX_KIND_TENSOR;
-    bool held = want->kind == RLX_KIND_OPTIONAL && want->element == is && is == RLX_KIND_SEQUENCE;
-    if (want->kind != is && !held)
-      return RLX_FAIL(INVALID, "subgraph input '%s' is given a value of another kind", v->name);
+    if (operand_is_cell(o))
+      rlx_tensor_type(cell_value(o), &is);
+    else
+      type_set(&is, o->dtype, o->rank, o->dims);
+    rlx_type held;
+    bool holds = want->kind == RLX_KIND_OPTIONAL && rlx_type_held(want, &held) && held.kind == RLX_KIND_SEQUENCE &&
+                 type_same_kind(&held, &is);
+    if (!type_same_kind(want, &is) && !holds)
+      return RLX_FAIL(INVALID, "subgraph input '%s' is %s, given %s", v->name, type_text(want, a, sizeof a),
+                      type_text(&is, b, sizeof b));
     return RLX_OK;
   }
   bool fits = want->dtype == o->dtype && (want->rank < 0 || want->rank == o->rank);
   for (int d = 0; fits && d < want->rank; d++) fits = want->dims[d] < 0 || want->dims[d] == o->dims[d];
   if (fits) return RLX_OK;
-  rlx_type is;
   type_set(&is, o->dtype, o->rank, o->dims);
   return RLX_FAIL(INVALID, "subgraph input '%s' is %s, given %s", v->name, type_text(want, a, sizeof a),
                   type_text(&is, b, sizeof b));

@@ -17,7 +17,7 @@ soname=$(readelf -d "$library" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
 [ "$soname" = librlx.so.0 ] || { echo "SONAME is $soname"; exit 1; }
 python3 "$SRC/tools/abi.py" symbols "$library"
 python3 "$SRC/tools/abi.py" check "$library"
-for file in include/rlx/rlx.h include/rlx/extend.h share/doc/rlx/LICENSE share/doc/rlx/LICENSES.md \
+for file in include/rlx/rlx.h include/rlx/extend.h share/doc/rlx/LICENSE share/doc/rlx/LICENSES.md share/doc/rlx/packages/sparse.md \
     share/bash-completion/completions/rlx; do
     [ -f "$prefix/$file" ] || { echo "$file is not installed"; exit 1; }
 done
@@ -36,6 +36,7 @@ done
     "$prefix/bin/rlx" check "$model" >/dev/null
     mv "$prefix" "$work/moved"
     "$work/moved/bin/rlx" check "$model" >/dev/null
+    "$work/moved/bin/rlx" test "$SRC/tests/packages/sparse" >/dev/null
     mv "$work/moved" "$prefix"
 )
 

@@ -181,10 +181,6 @@
   if (failed) error = [[NSError errorWithCode:code text:failed] retain];
   for (size_t i = 0; i < held_count; i++)
     if ([held[i] class] == [SoftBuffer class]) [held[i] check:"after a command buffer"];
-  /* Metal signals a failed command buffer's events too. */
-  for (size_t i = 0; failed && i < count; i++)
-    if (commands[i].kind == COMMAND_SIGNAL && [commands[i].event signaledValue] < commands[i].value)
-      [commands[i].event setSignaledValue:commands[i].value];
   [self set:failed ? STATUS_ERROR : STATUS_COMPLETED];
   [pool drain];
 }

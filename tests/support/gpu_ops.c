@@ -1,6 +1,7 @@
 /* gpu_ops.c — the ops, their evals, and their native kernels. */
 #include "support/gpu_ops.h"
 
+#include <rlx/vulkan.h>
 #include <string.h>
 
 #include "backend/record/record.h"
@@ -76,6 +77,47 @@ static rlx_status refuse_encode(const rlx_node *n) {
   return gpu_ops_fail ? rlx_fail(NULL, RLX_INVALID, "told to fail") : RLX_OK;
 }
 
+/* ---- Vulkan: by vkCmdCopyBuffer alone ----------------------------------------------------- */
+
+typedef void copy_buffer(void *commands, uint64_t from, uint64_t to, uint32_t count, const uint64_t (*regions)[3]);
+
+static copy_buffer *find_copy(const rlx_vulkan_dispatch *d) {
+  copy_buffer *copy;
+  void *found = d->get_device_proc(d->device, "vkCmdCopyBuffer");
+  memcpy(&copy, &found, sizeof copy);
+  return copy;
+}
+
+static rlx_status vulkan_turn(rlx_vulkan_dispatch *d) {
+  const rlx_vulkan_operand *x = &d->inputs[0], *y = &d->outputs[0];
+  const uint64_t regions[2][3] = {{x->offset + 4, y->offset, x->bytes - 4}, {x->offset, y->offset + x->bytes - 4, 4}};
+  find_copy(d)(d->command_buffer, x->buffer, y->buffer, 2, regions);
+  return RLX_OK;
+}
+
+static rlx_status vulkan_mix(rlx_vulkan_dispatch *d) {
+  const rlx_vulkan_operand *a = &d->inputs[0], *b = &d->inputs[1], *y = &d->outputs[0];
+  uint64_t half = y->bytes / 2;
+  const uint64_t first[1][3] = {{b->offset + half, y->offset, half}},
+                 second[1][3] = {{a->offset, y->offset + half, half}};
+  find_copy(d)(d->command_buffer, b->buffer, y->buffer, 1, first);
+  find_copy(d)(d->command_buffer, a->buffer, y->buffer, 1, second);
+  return RLX_OK;
+}
+
+static rlx_status vulkan_bad(rlx_vulkan_dispatch *d) {
+  return gpu_ops_fail ? rlx_fail(NULL, RLX_INVALID, "told to fail") : vulkan_turn(d);
+}
+
+/* Ends the command buffer, which it may not. */
+static rlx_status vulkan_rude(rlx_vulkan_dispatch *d) {
+  int (*end)(void *commands);
+  void *found = d->get_device_proc(d->device, "vkEndCommandBuffer");
+  memcpy(&end, &found, sizeof end);
+  (void)end(d->command_buffer);
+  return RLX_OK;
+}
+
 /* ---- records ------------------------------------------------------------------------------ */
 
 #define ONE .inputs = (const rlx_port[]) {{"X", "T", RLX_SET(RLX_FLOAT), 0, 0}, {0}}
@@ -87,6 +129,7 @@ static const rlx_op ops[] = {
     {OP("mix", TWO, mix), .traits = RLX_PURE},
     {OP("bad", ONE, turn)},
     {OP("once", ONE, turn)},
+    {OP("rude", ONE, turn)},
     {OP("host", ONE, host)},
     {OP("both", TWO, both)},
     {OP("note", ONE, note), .traits = RLX_SIDE_EFFECT},
@@ -101,12 +144,22 @@ static const record_kernel record_kernels[] = {
     {sizeof(record_kernel), {.op = "test.once", .name = "test", .traits = RLX_NOT_REPLAYABLE}, turn, NULL},
 };
 
+static const rlx_vulkan_kernel vulkan_kernels[] = {
+    {sizeof(rlx_vulkan_kernel), {.op = "test.turn", .name = "test"}, vulkan_turn},
+    {sizeof(rlx_vulkan_kernel), {.op = "test.mix", .name = "test"}, vulkan_mix},
+    {sizeof(rlx_vulkan_kernel), {.op = "test.bad", .name = "test"}, vulkan_bad},
+    {sizeof(rlx_vulkan_kernel), {.op = "test.once", .name = "test", .traits = RLX_NOT_REPLAYABLE}, vulkan_turn},
+    {sizeof(rlx_vulkan_kernel), {.op = "test.rude", .name = "test"}, vulkan_rude},
+};
+
 int gpu_ops_register(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
     if (rlx_register_op(NULL, &ops[i], 0, NULL) != RLX_OK) return -1;
   for (size_t i = 0; i < sizeof record_kernels / sizeof *record_kernels; i++)
     if (record_register_kernel(NULL, &record_kernels[i], 0, NULL) != RLX_OK) return -1;
+  for (size_t i = 0; i < sizeof vulkan_kernels / sizeof *vulkan_kernels; i++)
+    if (rlx_register_vulkan_kernel(NULL, &vulkan_kernels[i], 0, NULL) != RLX_OK) return -1;
   return 0;
 }
 
@@ -120,8 +173,10 @@ static bool present(const char *name) {
 }
 
 const gpu_place_row *gpu_ops_device(int i) {
-  static const gpu_place_row rows[] = {
-      {"record", "stream"}, {"record", "stream,discrete"}, {"vulkan", "stream"}, {"vulkan", "stream,discrete"}};
+  static const gpu_place_row rows[] = {{"record", "stream"},
+                                       {"record", "stream,discrete"},
+                                       {"vulkan", "stream,validate"},
+                                       {"vulkan", "stream,validate,discrete"}};
   for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
     if (present(rows[k].device) && i-- == 0) return &rows[k];
   return NULL;

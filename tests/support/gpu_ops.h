@@ -9,6 +9,7 @@
  *   test.mix(A, B) Y       device: the second half of B, then the first half of A (of an even number of elements)
  *   test.bad(X) Y          device: like turn; encoding fails while gpu_ops_fail is set
  *   test.once(X) Y         device: like turn; not replayable
+ *   test.rude(X) Y         device, on Vulkan: ends the command buffer
  *   test.host(X) Y         host: 2 X + 1
  *   test.both(A, B) Y      host: A + 2 B
  *   test.note(X) Y         host, with a side effect: adds X[0] to gpu_ops_notes

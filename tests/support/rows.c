@@ -245,7 +245,7 @@ const char *row_difference(const row *r, int i, const rlx_tensor *t) {
   const row_value *v = &r->outputs[i];
   char shape[300];
   rlx_type type;
-  tensor_type(t, &type);
+  rlx_tensor_type(t, &type);
   type_text(&type, shape, sizeof shape);
   if (t->rank == 0) *strchr(shape, '[') = 0;
   if (strcmp(shape, v->type) != 0) {

@@ -46,7 +46,7 @@ TOLERANCE = {"float": (1e-5, 1e-6), "double": (1e-9, 1e-12), "float16": (2e-3, 1
 
 
 # The dims of their outputs are known only after running.
-DYNAMIC = {"NonZero", "Unique", "Compress", "NonMaxSuppression", "StringSplit", "StringNormalizer", "SequenceAt",
+DYNAMIC = {"ImageDecoder", "NonZero", "Unique", "Compress", "NonMaxSuppression", "StringSplit", "StringNormalizer", "SequenceAt",
            "ConcatFromSequence", "OptionalGetElement"}
 
 

@@ -11,7 +11,7 @@ import sys
 from row import ROOT
 
 MODULES = ["elementwise", "cast", "reduce", "shape", "gather", "linear", "window", "normal", "recurrent", "resize", "misc",
-           "shapes"]
+           "images", "shapes"]
 
 
 def main():

@@ -23,4 +23,4 @@ static void describe(int i, char *text, size_t size) {
 }
 
 static const char *const kernels[] = {"cpu", NULL};
-const backend cpu_backend = {"cpu", kernels, NULL, one, describe};
+const backend cpu_backend = {"cpu", kernels, NULL, one, describe, NULL};

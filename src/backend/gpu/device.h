@@ -40,6 +40,7 @@ struct gpu_memory {
   gpu_shared *shared;
   gpu_block *block; /* cut from it, or NULL: `own` is the memory */
   gpu_buffer own;
+  bool adopted; /* `own` is the application's, and hidden from the host on every device */
   gpu_span span;
   gpu_buffer mirror; /* pinned; a discrete device's memory that the host works on */
   int64_t mirror_bytes;
@@ -47,6 +48,9 @@ struct gpu_memory {
 };
 
 rlx_status gpu_memory_make(gpu_shared *s, int64_t bytes, int64_t host_bytes, gpu_memory **out);
+/* Does the host not see it? A discrete device's, and an application's. */
+bool gpu_memory_hidden(const gpu_memory *m);
+gpu_shared *gpu_session_shared(gpu_session *s);
 /* Gives memory of a discrete device a mirror of all its bytes if it has none. */
 rlx_status gpu_memory_mirror(gpu_memory *m);
 /* The stretch of m, and of its mirror, at an offset. */

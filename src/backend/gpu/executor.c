@@ -6,6 +6,22 @@
 
 /* ---- frames ------------------------------------------------------------------------------- */
 
+/* Encoding sees the contents of inputs that the host reads on every device, and of no others. */
+static void describe_inputs(gpu_frame *f, int t) {
+  const stage *s = f->stage->stage;
+  const step *st = &s->steps[t];
+  const program_node *n = st->from;
+  int total = n->input_count + n->hidden_count + n->node->output_count;
+  for (int i = 0; i < total; i++) {
+    rlx_operand *o = &f->operands[st->first_operand + i];
+    const rlx_port *port = i < n->input_count ? op_input_port(n->node->op, i) : NULL;
+    o->data = NULL;
+    if (!port || !(port->flags & RLX_HOST) || n->inputs[i] == NO_SLOT) continue;
+    const rlx_tensor *known = s->facts[n->inputs[i]].known;
+    o->data = known ? known->data : NULL;
+  }
+}
+
 rlx_status gpu_frame_create(const stage *st, gpu_frame **out) {
   const gpu_stage *g = gpu_stage_of(st);
   gpu_frame *f = mem_zalloc(sizeof *f);
@@ -19,19 +35,19 @@ rlx_status gpu_frame_create(const stage *st, gpu_frame **out) {
   f->places = mem_array(locations, sizeof *f->places);
   f->homes = mem_array(locations, sizeof *f->homes);
   f->bound = mem_array(locations, sizeof *f->bound);
+  f->hidden = mem_array(locations, sizeof *f->hidden);
   f->moved = mem_array(locations + 1, sizeof *f->moved);
   f->spans = mem_array(operands, sizeof *f->spans);
   f->operands = mem_array(operands, sizeof *f->operands);
   f->first_arguments = mem_array((size_t)st->step_count, sizeof *f->first_arguments);
-  if (!f->lists || !f->recorded || !f->tickets || !f->places || !f->homes || !f->bound || !f->moved || !f->spans ||
-      !f->operands || !f->first_arguments) {
+  if (!f->lists || !f->recorded || !f->tickets || !f->places || !f->homes || !f->bound || !f->hidden || !f->moved ||
+      !f->spans || !f->operands || !f->first_arguments) {
     gpu_frame_destroy(f);
     return status_no_memory(operands * sizeof *f->operands);
   }
   for (int t = 0; t < st->step_count; t++) f->first_arguments[t] = -1;
   if (operands) memcpy(f->operands, st->operands, operands * sizeof *f->operands);
-  for (size_t i = 0; i < operands; i++)
-    if (st->places[i].kind != PLACE_FIXED) f->operands[i].data = NULL;
+  for (int t = 0; t < st->step_count; t++) describe_inputs(f, t);
   *out = f;
   return RLX_OK;
 }
@@ -51,6 +67,7 @@ void gpu_frame_destroy(gpu_frame *f) {
   mem_free(f->places);
   mem_free(f->homes);
   mem_free(f->bound);
+  mem_free(f->hidden);
   mem_free(f->moved);
   mem_free(f->spans);
   mem_free(f->operands);
@@ -117,7 +134,15 @@ static rlx_status resolve(gpu_frame *f, const gpu_run *run, int i) {
   rlx_operand *slot = &run->slots[l->slot];
   gpu_place to = run->places[l->slot];
   f->bound[i] = NULL;
-  if (!to.memory) {
+  f->hidden[i] = (gpu_place){0};
+  if (to.memory && l->host && gpu_memory_hidden(to.memory) && device_of(f)->unified) { /* the application's */
+    f->hidden[i] = to;
+    RLX_TRY(home_of(f, i, &to.memory));
+    to.offset = 0;
+    if (!l->made)
+      RLX_TRY(gpu_memory_read(f->hidden[i].memory, f->hidden[i].offset, gpu_memory_host(to.memory), l->bytes));
+    run->places[l->slot] = to;
+  } else if (!to.memory) {
     RLX_TRY(home_of(f, i, &to.memory));
     to.offset = 0;
     f->bound[i] = slot->data;
@@ -169,7 +194,7 @@ static rlx_status resolve_all(gpu_frame *f, const gpu_run *run) {
   if (!any) return RLX_OK;
   for (int i = 0; i < g->stage->operand_count; i++) f->spans[i] = gpu_frame_span(f, &g->refs[i]);
   forget_moved(f);
-  RLX_TRY(gpu_rewrite_arguments(f));
+  gpu_rewrite_arguments(f);
   f->started = true;
   return RLX_OK;
 }
@@ -273,14 +298,19 @@ static rlx_status copy_out(gpu_frame *f, gpu_list **list) {
 }
 
 /* The slots show again what was bound, with the outputs' contents in it. */
-static void restore_bound(gpu_frame *f, const gpu_run *run, bool ok) {
+static rlx_status restore_bound(gpu_frame *f, const gpu_run *run, bool ok) {
   const gpu_stage *g = f->stage;
+  rlx_status status = RLX_OK;
   for (int i = 0; i < g->location_count; i++) {
     const gpu_location *l = &g->locations[i];
+    if (ok && l->made && f->hidden[i].memory)
+      status =
+          gpu_memory_write(f->hidden[i].memory, f->hidden[i].offset, gpu_memory_host(f->places[i].memory), l->bytes);
     if (!l->made || !f->bound[i]) continue;
     if (ok && l->bytes) memcpy(f->bound[i], run->slots[l->slot].data, (size_t)l->bytes);
     run->slots[l->slot].data = f->bound[i];
   }
+  return status;
 }
 
 /* Inputs that live on a discrete device alone, and that host steps read. */
@@ -348,8 +378,12 @@ static rlx_status act(gpu_frame *f, const gpu_run *run, const gpu_action *a, gpu
   switch (a->kind) {
     case GPU_HOST: return host_steps(f, run, a->at, a->end);
     case GPU_SUBMIT: return submit_segment(f, a->at, before);
-    default: return wait_segment(f, a->at, a->kind == GPU_WAIT);
+    case GPU_WAIT: return wait_segment(f, a->at, true);
+    default: break;
   }
+  RLX_TRY(wait_segment(f, a->at, false));
+  if (!(f->session->debug.switches & DEBUG_CHECK) || !device_of(f)->unified) return RLX_OK;
+  return run->check(run->user, f->stage->segments.data[a->at].first_step);
 }
 
 static rlx_status run_actions(gpu_frame *f, const gpu_run *run) {
@@ -371,8 +405,8 @@ rlx_status gpu_frame_run(gpu_frame *f, const gpu_run *run) {
   RLX_TRY(gpu_shared_check(f->session->shared));
   f->last = 0;
   rlx_status status = resolve_all(f, run);
+  if (status == RLX_OK) status = run->relocated(run->user);
   if (status == RLX_OK) {
-    run->relocated(run->user);
     if (f->stage->cost.staged) count(&f->session->stats.staged, f->stage->cost.staged);
     status = run_actions(f, run);
   }
@@ -382,7 +416,8 @@ rlx_status gpu_frame_run(gpu_frame *f, const gpu_run *run) {
     (void)api_of(f)->wait(device_of(f), f->last);
     status_restore(kept);
   }
-  restore_bound(f, run, status == RLX_OK);
+  rlx_status stored = restore_bound(f, run, status == RLX_OK);
+  if (status == RLX_OK) status = stored;
   if (status != RLX_OK) f->started = false; /* addresses may be half written */
   return status;
 }

@@ -87,6 +87,8 @@ typedef struct gpu_api {
 
   rlx_status (*buffer_create)(gpu_device *d, gpu_memory_kind kind, int64_t bytes, gpu_buffer *out);
   void (*buffer_destroy)(gpu_device *d, gpu_buffer *b);
+  /* Describes a buffer of the application's; it is not destroyed. NULL: the backend takes none. */
+  rlx_status (*buffer_adopt)(gpu_device *d, void *native, int64_t bytes, gpu_buffer *out);
 
   /* Compiles a portable kernel; the compiler's log is in the status. Thread-safe. */
   rlx_status (*kernel_create)(gpu_device *d, const gpu_source *source, void **kernel);

@@ -57,8 +57,10 @@ static void give_back(gpu_memory *m) {
   pthread_mutex_unlock(&s->lock);
 }
 
+bool gpu_memory_hidden(const gpu_memory *m) { return m->adopted || !m->shared->device->unified; }
+
 rlx_status gpu_memory_mirror(gpu_memory *m) {
-  if (m->shared->device->unified || m->mirror_bytes >= m->span.bytes) return RLX_OK;
+  if (!gpu_memory_hidden(m) || m->mirror_bytes >= m->span.bytes) return RLX_OK;
   gpu_buffer larger = {0};
   RLX_TRY(m->shared->api->buffer_create(m->shared->device, GPU_MEMORY_STAGING, m->span.bytes, &larger));
   if (m->mirror.native) m->shared->api->buffer_destroy(m->shared->device, &m->mirror);
@@ -98,6 +100,24 @@ rlx_status gpu_memory_make(gpu_shared *s, int64_t bytes, int64_t host_bytes, gpu
   return RLX_OK;
 }
 
+rlx_status gpu_memory_adopt(gpu_session *session, void *native, int64_t offset, int64_t bytes, gpu_memory **out) {
+  gpu_shared *s = gpu_session_shared(session);
+  if (!s->api->buffer_adopt) return RLX_FAIL(UNSUPPORTED, "%s takes no memory of the application's", s->api->name);
+  gpu_memory *m = mem_zalloc(sizeof *m);
+  if (!m) return status_no_memory(sizeof *m);
+  rlx_status status = s->api->buffer_adopt(s->device, native, offset + bytes, &m->own);
+  if (status != RLX_OK) {
+    mem_free(m);
+    return status;
+  }
+  m->refs = 1;
+  m->adopted = true;
+  m->span = (gpu_span){&m->own, offset, bytes};
+  m->shared = gpu_shared_retain(s);
+  *out = m;
+  return RLX_OK;
+}
+
 gpu_memory *gpu_memory_retain(gpu_memory *m) {
   if (m) __atomic_fetch_add(&m->refs, 1, __ATOMIC_RELAXED);
   return m;
@@ -107,14 +127,14 @@ void gpu_memory_release(gpu_memory *m) {
   if (!m || __atomic_fetch_sub(&m->refs, 1, __ATOMIC_ACQ_REL) != 1) return;
   gpu_shared *s = m->shared;
   if (m->block) give_back(m);
-  if (m->own.native) s->api->buffer_destroy(s->device, &m->own);
+  if (m->own.native && !m->adopted) s->api->buffer_destroy(s->device, &m->own);
   if (m->mirror.native) s->api->buffer_destroy(s->device, &m->mirror);
   mem_free(m);
   gpu_shared_release(s);
 }
 
 void *gpu_memory_host(const gpu_memory *m) { return m->host; }
-bool gpu_memory_is_unified(const gpu_memory *m) { return m->shared->device->unified; }
+bool gpu_memory_is_unified(const gpu_memory *m) { return !gpu_memory_hidden(m); }
 int64_t gpu_memory_bytes(const gpu_memory *m) { return m->span.bytes; }
 
 gpu_span gpu_memory_span(const gpu_memory *m, int64_t offset, int64_t bytes) {
@@ -161,14 +181,14 @@ static rlx_status move(gpu_memory *m, int64_t offset, void *host, int64_t bytes,
 
 rlx_status gpu_memory_write(gpu_memory *m, int64_t offset, const void *from, int64_t bytes) {
   if (bytes <= 0) return RLX_OK;
-  if (!m->shared->device->unified) return move(m, offset, (void *)(uintptr_t)from, bytes, true);
+  if (gpu_memory_hidden(m)) return move(m, offset, (void *)(uintptr_t)from, bytes, true);
   memcpy((char *)m->host + offset, from, (size_t)bytes);
   return RLX_OK;
 }
 
 rlx_status gpu_memory_read(gpu_memory *m, int64_t offset, void *to, int64_t bytes) {
   if (bytes <= 0) return RLX_OK;
-  if (!m->shared->device->unified) return move(m, offset, to, bytes, false);
+  if (gpu_memory_hidden(m)) return move(m, offset, to, bytes, false);
   memcpy(to, (char *)m->host + offset, (size_t)bytes);
   return RLX_OK;
 }

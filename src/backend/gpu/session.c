@@ -155,11 +155,13 @@ void gpu_session_destroy(gpu_session *s) {
   mem_free(s);
 }
 
+gpu_shared *gpu_session_shared(gpu_session *s) { return s->shared; }
+
 rlx_status gpu_memory_create(gpu_session *s, int64_t bytes, int64_t host_bytes, gpu_memory **out) {
   return gpu_memory_make(s->shared, bytes, host_bytes, out);
 }
 
-bool gpu_memory_of(const gpu_memory *m, const gpu_session *s) { return m && m->shared == s->shared; }
+bool gpu_memory_of(const gpu_memory *m, const gpu_session *s) { return m && s && m->shared == s->shared; }
 
 double gpu_session_trip_us(const gpu_session *s) { return s->shared->trip_us; }
 
@@ -253,7 +255,7 @@ static rlx_status fill(gpu_stage *g) {
     if (st->device && st->chosen->tier == RLX_TIER_PORTABLE)
       RLX_TRY(gpu_session_kernels(g->session, st->from->node, st->chosen->kernel, &g->kernels[t]));
   }
-  return gpu_steps_plan(g, g->session->shared->device->unified, g->session->debug.switches & DEBUG_SYNC);
+  return gpu_steps_plan(g, g->session->shared->device->unified, (g->session->debug.switches & (DEBUG_SYNC | DEBUG_CHECK)) != 0);
 }
 
 rlx_status gpu_stage_create(gpu_session *session, stage *s) {
@@ -287,3 +289,10 @@ void gpu_stage_cost(const stage *s, gpu_cost *out) {
 }
 
 int64_t gpu_stage_host_bytes(const stage *s) { return gpu_stage_of(s)->host_bytes; }
+
+bool gpu_stage_uses(const stage *s, uint32_t slot) {
+  const gpu_stage *g = gpu_stage_of(s);
+  for (int i = 0; i < g->location_count; i++)
+    if (g->locations[i].slot == slot) return true;
+  return false;
+}

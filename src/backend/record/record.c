@@ -325,7 +325,7 @@ static void describe(int i, char *text, size_t size) {
 }
 
 static const char *const kernels[] = {"record", "gpu", "cpu", NULL};
-const backend record_backend = {"record", kernels, &api, one, describe};
+const backend record_backend = {"record", kernels, &api, one, describe, NULL};
 
 rlx_status record_register_kernel(rlx_registry *r, const record_kernel *k, uint32_t flags, rlx_handle *handle) {
   kernel_source s = {KERNEL_RAW, "record", &k->head, NULL, k, k->struct_size, sizeof *k};

@@ -302,6 +302,7 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
 }
 
 static rlx_status run(rlx_ctx *ctx) {
+  static float nothing; /* panels of products over no elements take no workspace */
   const state *s = ctx->state;
   const rlx_operand *bias = ctx->input_count > FUSED_MATMUL_BIAS ? &ctx->inputs[FUSED_MATMUL_BIAS] : NULL;
   if (ctx->outputs[0].count == 0) return RLX_OK;
@@ -310,7 +311,7 @@ static rlx_status run(rlx_ctx *ctx) {
            .b = ctx->inputs[1].data,
            .bias = bias ? bias->data : NULL,
            .c = ctx->outputs[0].data,
-           .to = ctx->workspace};
+           .to = ctx->workspace ? ctx->workspace : &nothing};
   if (ctx->inputs[1].packed) {
     j.packed = ctx->inputs[1].data;
   } else if (s->whole_packed) {

@@ -1,6 +1,6 @@
-"""Writes the test cases of the sparse package, tests/models/sparse: ONNX models of the domain with SciPy's results.
+"""Writes the test cases of the sparse package, tests/packages/sparse: ONNX models of the domain with SciPy's results.
 
-Usage: python tests/sparse_cases.py, with onnx and scipy installed.
+Usage: a Python with onnx and scipy: sparse.py.
 """
 
 import pathlib
@@ -11,11 +11,11 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 from onnx import TensorProto, helper
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))  # its cases.py, not the one beside this file
 from cases import write_case  # noqa: E402
 
-FOLDER = ROOT / "tests/models/sparse"
+FOLDER = ROOT / "tests/packages/sparse"
 KINDS = {"f64_i64": (np.float64, np.int64), "f32_i32": (np.float32, np.int32)}
 OTHER_KINDS = {"f64_i32": (np.float64, np.int32), "f32_i64": (np.float32, np.int64)}
 ONNX_TYPE = {np.float64: TensorProto.DOUBLE, np.float32: TensorProto.FLOAT, np.int64: TensorProto.INT64,

@@ -1,0 +1,1 @@
+2red2S2blue2M2red2L2green2M2red2S2blue2M2red2L2green2M2red2S2blue2M2red2L2green2MBX

@@ -1,0 +1,1 @@
+2one2zero2one2two2one2one2two2two2one2zero2zero2zeroBoutput_label
