@@ -58,7 +58,7 @@ tsan: setup suite models ## ThreadSanitizer in build-tsan/: clang, libomp and ar
 
 fuzz: ## the fuzzers for FUZZ_SECONDS (60) each, at the same time, in build-fuzz/: clang with libFuzzer
 	@tools/setup.sh build fuzz
-	@CC=clang $(CONFIGURE) -B build-fuzz -DCMAKE_BUILD_TYPE=Debug -DRLX_FUZZ=ON -DRLX_TESTS=OFF -DRLX_ONEDNN=OFF >/dev/null
+	@CC=clang $(CONFIGURE) -B build-fuzz -DCMAKE_BUILD_TYPE=RelWithDebInfo -DRLX_FUZZ=ON -DRLX_TESTS=OFF -DRLX_ONEDNN=OFF >/dev/null
 	@cmake --build build-fuzz -j $(JOBS) --target fuzzers >/dev/null
 	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 

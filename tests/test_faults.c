@@ -128,7 +128,7 @@ static bool fail_case(const char *suite, const char *name, subject *total) {
   snprintf(model, sizeof model, "%s/model.onnx", folder);
   subject s = {.name = name, .model = model};
   bool can_run = read_inputs(&s, folder) && run_once(&s) == RLX_OK;
-  if (can_run) fail_in_turn(&s, full() ? 2000 : 150);
+  if (can_run) fail_in_turn(&s, full() ? 300 : 150);
   for (int i = 0; i < SLOTS; i++) rlx_tensor_destroy(s.inputs[i]);
   total->runs += s.runs;
   total->failures += s.failures;
@@ -140,7 +140,7 @@ static void test_suites(void **state) {
   static const char *const suites[] = {"build/onnx-suite/node", "build/onnx-suite/simple",
                                        "build/onnx-suite/pytorch-converted", "build/onnx-suite/pytorch-operator"};
   subject total = {0};
-  int cases = 0, step = full() ? 7 : 73;
+  int cases = 0, step = full() ? 23 : 73;
   for (size_t k = 0; k < sizeof suites / sizeof *suites; k++) {
     struct dirent **names;
     int count = scandir(suites[k], &names, NULL, alphasort);

@@ -214,6 +214,46 @@ static void the_report_says_it(void **state) {
   }
 }
 
+static void host_kernels_delegate(void **state) {
+  (void)state;
+  static const char source[] = HEAD "g (float[8] x) => (float[8] y) { a = test.turn(x)\n y = test.ready(a) }";
+  const gpu_place_row *on;
+  for (int i = 0; (on = gpu_ops_device(i)); i++) {
+    rlx_session *s = session_on(source, on);
+    rlx_tensor *x = floats(0), *y = NULL;
+    rlx_binding *b = bound(s, x);
+    int before = gpu_ops_delegated;
+    OK(rlx_run(b, NULL));
+    OK(rlx_binding_get(b, "y", &y));
+    assert_true(first_of(y) == 3);
+    assert_int_equal(gpu_ops_delegated, before + 1);
+    rlx_tensor_destroy(y);
+    rlx_tensor_destroy(x);
+    rlx_binding_destroy(b);
+    rlx_session_destroy(s);
+  }
+}
+
+static void which_answers_for_a_device(void **state) {
+  (void)state;
+  rlx_type type = {.dtype = RLX_FLOAT, .rank = 1, .dims = {8}};
+  static const struct {
+    const char *device, *op, *kernel;
+    rlx_tier tier;
+  } rows[] = {{"record", "test.turn", "test", RLX_TIER_RAW},
+              {"cpu", "test.turn", "reference", RLX_TIER_EVAL},
+              {"record", "test.ready", "visit", RLX_TIER_HOST},
+              {"cpu", "test.ready", "ready", RLX_TIER_CPU},
+              {"record", "test.host", "reference", RLX_TIER_EVAL}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    rlx_which_answer *answer = NULL;
+    OK(rlx_which(NULL, rows[i].device, rows[i].op, NULL, 0, &type, 1, &answer));
+    assert_int_equal(answer->tier, rows[i].tier);
+    assert_string_equal(answer->kernel, rows[i].kernel);
+    rlx_free(answer);
+  }
+}
+
 /* ---- faults ------------------------------------------------------------------------------- */
 
 static void a_lost_device_is_said(void **state) {
@@ -354,6 +394,8 @@ int main(void) {
       cmocka_unit_test(policies_are_kept),
       cmocka_unit_test(possible_fallback_fails_the_run),
       cmocka_unit_test(the_report_says_it),
+      cmocka_unit_test(host_kernels_delegate),
+      cmocka_unit_test(which_answers_for_a_device),
       cmocka_unit_test(a_lost_device_is_said),
       cmocka_unit_test(short_device_memory_is_said),
       cmocka_unit_test(threads_share_a_session),

@@ -17,8 +17,8 @@ debian_packages() {
                 "glslang-dev spirv-tools mesa-vulkan-drivers libvulkan-dev vulkan-validationlayers" \
                 "libsuitesparse-dev liblapacke-dev python3 python3-venv" ;;
     check) echo "clang-format cppcheck binutils python3 g++" ;;
-    tsan) echo "clang libomp-dev llvm" ;;
-    fuzz) echo "clang libomp-dev" ;;
+    tsan) echo "clang libclang-rt-dev libomp-dev llvm" ;;
+    fuzz) echo "clang libclang-rt-dev libomp-dev" ;;
     test) echo "gobjc clang-16" ;; # the software Metal
     esac
 }

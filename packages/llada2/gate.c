@@ -237,7 +237,10 @@ static rlx_value *binary(rlx_graph *g, const char *op, rlx_value *a, rlx_value *
 
 static rlx_value *row_sum(rlx_graph *g, rlx_value *x) {
   rlx_tensor *t = NULL;
-  if (rlx_tensor_create(RLX_INT64, 1, (const int64_t[]){1}, &t) != RLX_OK) return NULL;
+  if (rlx_tensor_create(RLX_INT64, 1, (const int64_t[]){1}, &t) != RLX_OK) {
+    rlx_graph_fail(g, RLX_OUT_OF_MEMORY, "no memory for a constant");
+    return NULL;
+  }
   *(int64_t *)rlx_tensor_data(t) = 1;
   rlx_value *axis = rlx_graph_constant(g, NULL, t);
   rlx_tensor_destroy(t);

@@ -67,6 +67,9 @@ typedef struct gpu_run {
 /* Runs the stage: all its steps are done when it returns, also after a failure. */
 rlx_status gpu_frame_run(gpu_frame *f, const gpu_run *run);
 
+/* Waits for, or signals, objects of the backend's API. UNSUPPORTED where there are none. */
+rlx_status gpu_session_sync(gpu_session *s, const rlx_sync *objects, int count, bool signal);
+
 /* Counters of a session since it was made. */
 typedef struct gpu_stats {
   int64_t trips;    /* waits of the host for the device in the middle of a run */

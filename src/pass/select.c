@@ -179,8 +179,6 @@ void selection_drop(rlx_node *n) {
   sel->count = 0;
   if (sel->has_stand_in) kernel_entry_release(sel->stand_in.kernel);
   sel->has_stand_in = false;
-  for (int k = 0; k < sel->behind_count; k++) kernel_entry_release(sel->behind[k].kernel);
-  sel->behind_count = 0;
 }
 
 /* ---- lowering ----------------------------------------------------------------------------- */
@@ -364,38 +362,20 @@ static rlx_status problem(selector *s, const rlx_node *n, const selection *sel) 
   return RLX_OK;
 }
 
-/* The first candidate on the host after native ones. */
+/* The first candidate on the host after native ones; the first of the CPU after a host kernel. */
 static void find_stand_in(chooser *c, const option *list, int count, const rlx_pin *pin) {
   selection *sel = c->sel;
-  if (!candidate_is_native(&sel->chosen[sel->count - 1])) return;
+  rlx_tier last = sel->chosen[sel->count - 1].tier;
+  if (!candidate_is_native(&sel->chosen[sel->count - 1]) && last != RLX_TIER_HOST) return;
   for (int i = 0; i < count && !sel->has_stand_in; i++) {
     const candidate *o = &list[i].c;
-    if (o->tier == RLX_TIER_LOWER || pin_refusal(pin, o)) continue;
+    if (o->tier == RLX_TIER_LOWER || o->tier == last || candidate_is_native(o)) continue;
+    if (last != RLX_TIER_HOST && pin_refusal(pin, o)) continue;
     if (o->kernel && o->kernel->head.why_not && o->kernel->head.why_not(c->n)) continue;
     sel->stand_in = *o;
     sel->has_stand_in = true;
     kernel_entry_retain(o->kernel);
   }
-}
-
-/* What a host kernel can hand over to, whatever is pinned. */
-static rlx_status note_behind(chooser *c, const option *list, int count) {
-  selection *sel = c->sel;
-  bool host = false;
-  for (int i = 0; i < count; i++) host |= list[i].c.tier == RLX_TIER_HOST;
-  if (!host) return RLX_OK;
-  sel->behind = arena_array(&c->n->graph->memory, (size_t)count, sizeof *sel->behind);
-  if (!sel->behind) return status_no_memory(sizeof *sel->behind);
-  for (int i = 0; i < count; i++) {
-    candidate o = list[i].c;
-    if (o.tier != RLX_TIER_CPU && o.tier != RLX_TIER_EVAL) continue;
-    const char *reason = o.kernel && o.kernel->head.why_not ? o.kernel->head.why_not(c->n) : NULL;
-    o.conditional = reason == rlx_depends_on_extents;
-    if (reason && (!o.conditional || !o.kernel->head.why_not_bound)) continue;
-    sel->behind[sel->behind_count++] = o;
-    kernel_entry_retain(o.kernel);
-  }
-  return RLX_OK;
 }
 
 /* Candidates that come after the chosen one. */
@@ -425,7 +405,6 @@ static rlx_status choose(chooser *c, option *list, int count) {
   bool final = false;
   int i = 0;
   while (i < count && !final) RLX_TRY(consider(c, &list[i++], pin, &final));
-  if (c->s->t->gpu && !c->lowered) RLX_TRY(note_behind(c, list, count));
   if (final) RLX_TRY(note_later(c, &list[i], count - i));
   if (final && c->s->t->gpu && !c->lowered) find_stand_in(c, &list[i], count - i, pin);
   if (final || (pin && sel->count)) return RLX_OK; /* a pin may fail at a run, where extents say so */

@@ -29,10 +29,9 @@ typedef struct refusal {
 typedef struct selection {
   candidate *chosen;
   int count;
-  candidate stand_in; /* native ones: the host's, for what a GPU cannot do: no tensors, sizes known after running */
+  candidate stand_in; /* of native ones: the host's, for what a GPU cannot do: no tensors, sizes known after running;
+                         of a host kernel: what it may delegate to */
   bool has_stand_in;
-  candidate *behind; /* where a host kernel may run: what rlx_delegate_cpu goes to, in order */
-  int behind_count;
   refusal *refused;
   int refused_count;
   refusal *later; /* those after the chosen, which nobody asked */

@@ -24,6 +24,8 @@ struct rlx_binding {
   bool submitted;   /* the thread runs, and owns everything here until it is joined */
   const rlx_run_options *submit_options;
   rlx_run_options submit_copy;
+  rlx_sync *syncs; /* of the submitted run: what it waits for, then what it signals */
+  int wait_count, signal_count;
   rlx_status submit_status;
   char submit_error[STATUS_TEXT_BYTES];
 };
@@ -45,6 +47,7 @@ void rlx_binding_destroy(rlx_binding *b) {
   mem_free(b->run_inputs);
   mem_free(b->run_outputs);
   mem_free(b->ranks);
+  mem_free(b->syncs);
   mem_free(b);
 }
 
@@ -257,20 +260,43 @@ rlx_status rlx_run(rlx_binding *b, const rlx_run_options *options) {
 
 static void *run_submitted(void *arg) {
   rlx_binding *b = arg;
-  b->submit_status = run_now(b, b->submit_options);
+  gpu_session *gpu = b->session->gpu;
+  rlx_status status = b->wait_count ? gpu_session_sync(gpu, b->syncs, b->wait_count, false) : RLX_OK;
+  if (status == RLX_OK) status = run_now(b, b->submit_options);
   status_save(b->submit_error);
+  b->submit_status = status;
+  /* Also after a failure, which rlx_wait tells: others would wait for ever. */
+  if (b->signal_count && gpu_session_sync(gpu, b->syncs + b->wait_count, b->signal_count, true) != RLX_OK &&
+      status == RLX_OK) {
+    b->submit_status = RLX_DEVICE;
+    status_save(b->submit_error);
+  }
   return NULL;
+}
+
+static rlx_status keep_syncs(rlx_binding *b, const rlx_sync *waits, int wait_count, const rlx_sync *signals,
+                             int signal_count) {
+  size_t waited = (size_t)wait_count * sizeof *waits, signalled = (size_t)signal_count * sizeof *signals;
+  if (wait_count < 0 || signal_count < 0 || (wait_count && !waits) || (signal_count && !signals))
+    return RLX_FAIL(INVALID, "submit: a count without its list");
+  if ((wait_count || signal_count) && !b->session->gpu)
+    return RLX_FAIL(UNSUPPORTED, "the cpu device has no objects to wait for or to signal");
+  rlx_sync *kept = mem_realloc(b->syncs, waited + signalled + 1);
+  if (!kept) return status_no_memory(waited + signalled);
+  if (waited) memcpy(kept, waits, waited);
+  if (signalled) memcpy(kept + wait_count, signals, signalled);
+  b->syncs = kept;
+  b->wait_count = wait_count;
+  b->signal_count = signal_count;
+  return RLX_OK;
 }
 
 rlx_status rlx_submit(rlx_binding *b, const rlx_run_options *options, const rlx_sync *waits, int wait_count,
                       const rlx_sync *signals, int signal_count) {
   RLX_NEED(b);
-  (void)waits;
-  (void)signals;
   RLX_TRY(idle(b));
   RLX_TRY(check_options(options));
-  if (wait_count || signal_count)
-    return RLX_FAIL(UNSUPPORTED, "the cpu device has no objects to wait for or to signal");
+  RLX_TRY(keep_syncs(b, waits, wait_count, signals, signal_count));
   if (options) b->submit_copy = *options;
   b->submit_options = options ? &b->submit_copy : NULL;
   int error = pthread_create(&b->thread, NULL, run_submitted, b);

@@ -172,8 +172,10 @@ void *exec_output_shape(rlx_ctx *ctx, int output, int rank, const int64_t *dims)
 char *exec_text(rlx_ctx *ctx, size_t size);
 rlx_status exec_output_value(rlx_ctx *ctx, int output, rlx_tensor *value);
 
+/* delegate.c: a host kernel hands over to the op's best CPU kernel. */
+rlx_status exec_delegate_cpu(rlx_ctx *ctx);
+
 /* subgraph.c: what control flow asks of the executor. */
-rlx_status exec_delegate_cpu(rlx_ctx *ctx); /* delegate.c */
 rlx_status exec_call(rlx_ctx *ctx, const subgraph_call *call);
 size_t exec_mark(rlx_ctx *ctx);
 void exec_release(rlx_ctx *ctx, size_t mark);

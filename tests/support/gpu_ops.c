@@ -8,7 +8,7 @@
 
 bool gpu_ops_fail;
 float gpu_ops_notes[64];
-int gpu_ops_note_count;
+int gpu_ops_note_count, gpu_ops_delegated;
 
 /* ---- evals, which are the record device's kernels too ------------------------------------- */
 
@@ -77,6 +77,32 @@ static rlx_status refuse_encode(const rlx_node *n) {
   return gpu_ops_fail ? rlx_fail(NULL, RLX_INVALID, "told to fail") : RLX_OK;
 }
 
+/* A host kernel: it looks at its operand, and leaves the rest to the CPU's kernel. */
+static rlx_status delegate(rlx_ctx *ctx) {
+  gpu_ops_delegated++;
+  return rlx_delegate_cpu(ctx);
+}
+
+/* A CPU kernel of which everything is prepared. */
+static rlx_status ready_prepare(rlx_bound *b, void **state) {
+  (void)b;
+  static int seven = 7;
+  *state = &seven;
+  return RLX_OK;
+}
+
+static int64_t ready_workspace(rlx_bound *b, const void *state) {
+  (void)state;
+  return rlx_bound_input(b, 0)->dims[0] * (int64_t)sizeof(float);
+}
+
+static rlx_status ready_run(rlx_ctx *ctx) {
+  if (!ctx->state || *(const int *)ctx->state != 7 || ctx->workspace_bytes < ctx->inputs[0].bytes)
+    return rlx_fail(ctx, RLX_KERNEL, "not prepared");
+  memset(ctx->workspace, 0, (size_t)ctx->workspace_bytes);
+  return host(ctx);
+}
+
 /* ---- Vulkan: by vkCmdCopyBuffer alone ----------------------------------------------------- */
 
 typedef void copy_buffer(void *commands, uint64_t from, uint64_t to, uint32_t count, const uint64_t (*regions)[3]);
@@ -130,6 +156,7 @@ static const rlx_op ops[] = {
     {OP("bad", ONE, turn)},
     {OP("once", ONE, turn)},
     {OP("rude", ONE, turn)},
+    {OP("ready", ONE, host)},
     {OP("host", ONE, host)},
     {OP("both", TWO, both)},
     {OP("note", ONE, note), .traits = RLX_SIDE_EFFECT},
@@ -152,10 +179,21 @@ static const rlx_vulkan_kernel vulkan_kernels[] = {
     {sizeof(rlx_vulkan_kernel), {.op = "test.rude", .name = "test"}, vulkan_rude},
 };
 
+static const rlx_cpu_kernel ready = {
+    sizeof(rlx_cpu_kernel), {.op = "test.ready", .name = "ready", .prepare = ready_prepare, .workspace = ready_workspace},
+    ready_run};
+static const rlx_host_kernel host_kernels[] = {
+    {sizeof(rlx_host_kernel), {.op = "test.ready", .name = "visit"}, "record", delegate},
+    {sizeof(rlx_host_kernel), {.op = "test.ready", .name = "visit"}, "vulkan", delegate},
+};
+
 int gpu_ops_register(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
     if (rlx_register_op(NULL, &ops[i], 0, NULL) != RLX_OK) return -1;
+  if (rlx_register_cpu_kernel(NULL, &ready, 0, NULL) != RLX_OK) return -1;
+  for (size_t i = 0; i < sizeof host_kernels / sizeof *host_kernels; i++)
+    if (rlx_register_host_kernel(NULL, &host_kernels[i], 0, NULL) != RLX_OK) return -1;
   for (size_t i = 0; i < sizeof record_kernels / sizeof *record_kernels; i++)
     if (record_register_kernel(NULL, &record_kernels[i], 0, NULL) != RLX_OK) return -1;
   for (size_t i = 0; i < sizeof vulkan_kernels / sizeof *vulkan_kernels; i++)

@@ -1,8 +1,9 @@
 """Rows of convolution and pooling: strides, dilations, pads, groups, ceil mode, auto_pad, one to three dims."""
 
 import numpy as np
+from onnx import helper
 
-from row import Family
+from row import Family, node_text
 
 I = np.array
 FLOATS = (1e-4, 1e-5)
@@ -116,6 +117,25 @@ def pools(f):
         f.row("GlobalLpPool", [x], (np.sum(np.abs(w)**3, axes, keepdims=True)**(1 / 3)).astype(np.float32), opset=2, p=3)
 
 
+def pool_after_convolution(f):
+    """Where kernels like blocks of channels: a channel that is minus infinity stays that."""
+    from linear import convolve
+
+    x = f.integers(-2, 2, 1, 16, 6, 6).astype(np.float32)
+    w = f.integers(-1, 1, 32, 16, 3, 3).astype(np.float32)
+    b = np.zeros(32, np.float32)
+    b[[3, 17]] = -np.inf
+    c = convolve(x.astype(np.int64), w.astype(np.int64)) + b.reshape(1, 32, 1, 1)
+    want = np.max(c.reshape(1, 32, 2, 2, 2, 2), (3, 5))
+    attrs = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    nodes = [helper.make_node("Conv", ["a", "b", "c"], ["t"]), helper.make_node("MaxPool", ["t"], ["y0"], **attrs),
+             helper.make_node("GlobalMaxPool", ["t"], ["y1"])]
+    texts = [node_text("Conv", ["a", "b", "c"], ["t"], {}), node_text("MaxPool", ["t"], ["y0"], attrs),
+             node_text("GlobalMaxPool", ["t"], ["y1"], {})]
+    f.add(nodes, texts, {"a": x, "b": w, "c": b}, ["y0", "y1"],
+          [want.astype(np.float32), np.max(c, (2, 3), keepdims=True).astype(np.float32)], opset=12)
+
+
 def regions(f):
     x, rois = f.normal(2, 2, 6, 6), I([[0.5, 0.5, 4.0, 3.5], [1, 2, 5.5, 5], [-0.9, -0.8, 2.1, 2]], np.float32)
     batch = I([0, 1, 1])
@@ -148,6 +168,7 @@ def families():
     yield f
     f = Family("pooling", 62)
     pools(f)
+    pool_after_convolution(f)
     yield f
     f = Family("regions", 63)
     regions(f)

@@ -159,14 +159,19 @@ static rlx_status resolve(gpu_frame *f, const gpu_run *run, int i) {
   return RLX_OK;
 }
 
+/* Does recording step t write its operands' addresses into the list? */
+static bool records_operands(const gpu_frame *f, int t) {
+  return api_of(f)->records_operands || f->stage->stage->steps[t].chosen->kernel->kind == KERNEL_RAW;
+}
+
 /* Recorded raw kernels know the addresses of before. */
 static void forget_moved(gpu_frame *f) {
   const gpu_stage *g = f->stage;
   for (size_t k = 0; k < g->segments.count; k++) {
     const gpu_segment *seg = &g->segments.data[k];
-    for (int t = seg->first_step; t <= seg->last_step && f->recorded[k] && seg->raw; t++) {
+    for (int t = seg->first_step; t <= seg->last_step && f->recorded[k]; t++) {
       const step *st = &g->stage->steps[t];
-      if (st->chosen->kernel->kind != KERNEL_RAW) continue;
+      if (!records_operands(f, t)) continue;
       int total = st->from->input_count + st->from->node->output_count;
       for (int i = 0; i < total; i++) {
         int where = g->refs[st->first_operand + i].where;

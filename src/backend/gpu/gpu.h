@@ -80,7 +80,8 @@ typedef struct gpu_open_options {
 
 typedef struct gpu_api {
   const char *name;
-  bool replays; /* a list can be submitted again; else each run records it anew */
+  bool replays;          /* a list can be submitted again; else each run records it anew */
+  bool records_operands; /* a launch records the operands themselves, not the address of their block */
 
   rlx_status (*open)(int index, const gpu_open_options *options, gpu_device **out);
   void (*close)(gpu_device *d);
@@ -110,8 +111,9 @@ typedef struct gpu_api {
   /* Until all submissions up to ticket are done and the host sees what they wrote: spins a little, then blocks. DEVICE
    * when the device or its driver failed. Thread-safe. */
   rlx_status (*wait)(gpu_device *d, uint64_t ticket);
-  /* External objects of the next submission, or NULL if the backend has none. */
-  rlx_status (*sync)(gpu_device *d, const rlx_sync *waits, int wait_count, const rlx_sync *signals, int signal_count);
+  /* Waits for, and signals, objects of the API that an application shares; NULL: the backend has none. */
+  rlx_status (*sync_wait)(gpu_device *d, const rlx_sync *objects, int count);
+  rlx_status (*sync_signal)(gpu_device *d, const rlx_sync *objects, int count);
 } gpu_api;
 
 /* First member of every backend's device. */

@@ -163,6 +163,13 @@ rlx_status gpu_memory_create(gpu_session *s, int64_t bytes, int64_t host_bytes, 
 
 bool gpu_memory_of(const gpu_memory *m, const gpu_session *s) { return m && s && m->shared == s->shared; }
 
+rlx_status gpu_session_sync(gpu_session *s, const rlx_sync *objects, int count, bool signal) {
+  const gpu_api *api = s->shared->api;
+  if (!count) return RLX_OK;
+  if (!api->sync_wait) return RLX_FAIL(UNSUPPORTED, "%s has no objects to wait for or to signal", api->name);
+  return signal ? api->sync_signal(s->shared->device, objects, count) : api->sync_wait(s->shared->device, objects, count);
+}
+
 double gpu_session_trip_us(const gpu_session *s) { return s->shared->trip_us; }
 
 void gpu_session_stats(gpu_session *s, gpu_stats *out) {

@@ -62,7 +62,6 @@ static bool close_segment(planning *p, int first, int last) {
   for (int t = first; t <= last; t++) {
     const step *st = &p->s->steps[t];
     p->segment[t] = (int)p->g->segments.count;
-    seg.raw |= st->chosen->kernel->kind == KERNEL_RAW;
     seg.once |= (st->chosen->kernel->head.traits & RLX_NOT_REPLAYABLE) != 0;
   }
   return vector_push(&p->g->segments, seg) && add_action(p, GPU_SUBMIT, (int)p->g->segments.count - 1, 0);

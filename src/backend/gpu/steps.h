@@ -39,7 +39,6 @@ typedef struct gpu_command {
 typedef struct gpu_segment {
   int first, count;          /* commands */
   int first_step, last_step; /* device steps of the stage, both included */
-  bool raw;                  /* has raw kernels: recorded addresses are theirs */
   bool once;                 /* a kernel that is not replayable is in it */
 } gpu_segment;
 

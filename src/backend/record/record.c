@@ -288,6 +288,7 @@ static rlx_status wait_ticket(gpu_device *head, uint64_t ticket) {
 static const gpu_api api = {
     .name = "record",
     .replays = true,
+    .records_operands = true,
     .open = open_device,
     .close = close_device,
     .buffer_create = buffer_create,

@@ -169,3 +169,29 @@ rlx_status vulkan_wait(gpu_device *head, uint64_t ticket) {
   if (__atomic_load_n(&head->lost, __ATOMIC_RELAXED)) return vulkan_failed(VK_ERROR_DEVICE_LOST, "waiting");
   return vulkan_complaint(d);
 }
+
+/* ---- the application's semaphores --------------------------------------------------------- */
+
+rlx_status vulkan_sync_wait(gpu_device *head, const rlx_sync *objects, int count) {
+  vulkan_device *d = vulkan_device_of(head);
+  for (int i = 0; i < count; i++) {
+    VkSemaphore semaphore = objects[i].object;
+    VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+                                .semaphoreCount = 1,
+                                .pSemaphores = &semaphore,
+                                .pValues = &objects[i].value};
+    VULKAN_TRY(d->call.WaitSemaphores(d->device, &info, UINT64_MAX), "waiting for the application's semaphore");
+  }
+  return vulkan_complaint(d);
+}
+
+rlx_status vulkan_sync_signal(gpu_device *head, const rlx_sync *objects, int count) {
+  vulkan_device *d = vulkan_device_of(head);
+  for (int i = 0; i < count; i++) {
+    VkSemaphoreSignalInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO,
+                                  .semaphore = objects[i].object,
+                                  .value = objects[i].value};
+    VULKAN_TRY(d->call.SignalSemaphore(d->device, &info), "signalling the application's semaphore");
+  }
+  return vulkan_complaint(d);
+}

@@ -44,6 +44,7 @@
   X(DestroySemaphore) \
   X(GetSemaphoreCounterValue) \
   X(WaitSemaphores) \
+  X(SignalSemaphore) \
   X(QueueSubmit) \
   X(CreateShaderModule) \
   X(DestroyShaderModule) \

@@ -31,6 +31,8 @@ static const gpu_api api = {
     .label = vulkan_label,
     .submit = vulkan_submit,
     .wait = vulkan_wait,
+    .sync_wait = vulkan_sync_wait,
+    .sync_signal = vulkan_sync_signal,
 };
 
 static const char *const kernels[] = {"vulkan", "gpu", "cpu", NULL};

@@ -76,6 +76,8 @@ void vulkan_barrier(gpu_list *l);
 void vulkan_label(gpu_list *l, const char *words);
 rlx_status vulkan_submit(gpu_device *d, gpu_list *const *lists, int count, uint64_t *ticket);
 rlx_status vulkan_wait(gpu_device *d, uint64_t ticket);
+rlx_status vulkan_sync_wait(gpu_device *d, const rlx_sync *objects, int count);
+rlx_status vulkan_sync_signal(gpu_device *d, const rlx_sync *objects, int count);
 
 /* raw.c */
 rlx_status vulkan_encode(gpu_list *l, const gpu_raw *raw);
