@@ -388,18 +388,12 @@ static void subgraphs_run_on_it(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(results_stay_on_the_device),
-      cmocka_unit_test(host_steps_reach_it),
-      cmocka_unit_test(another_device_is_refused),
-      cmocka_unit_test(policies_are_kept),
-      cmocka_unit_test(possible_fallback_fails_the_run),
-      cmocka_unit_test(the_report_says_it),
-      cmocka_unit_test(host_kernels_delegate),
-      cmocka_unit_test(which_answers_for_a_device),
-      cmocka_unit_test(a_lost_device_is_said),
-      cmocka_unit_test(short_device_memory_is_said),
-      cmocka_unit_test(threads_share_a_session),
-      cmocka_unit_test(subgraphs_run_on_it),
+      cmocka_unit_test(results_stay_on_the_device),      cmocka_unit_test(host_steps_reach_it),
+      cmocka_unit_test(another_device_is_refused),       cmocka_unit_test(policies_are_kept),
+      cmocka_unit_test(possible_fallback_fails_the_run), cmocka_unit_test(the_report_says_it),
+      cmocka_unit_test(host_kernels_delegate),           cmocka_unit_test(which_answers_for_a_device),
+      cmocka_unit_test(a_lost_device_is_said),           cmocka_unit_test(short_device_memory_is_said),
+      cmocka_unit_test(threads_share_a_session),         cmocka_unit_test(subgraphs_run_on_it),
   };
   return cmocka_run_group_tests(tests, gpu_ops_register, NULL);
 }

@@ -66,7 +66,8 @@ static void print_line(const settings *set, const rlx_check_result *r, const rlx
   putchar('\n');
   if (l->outcome != RLX_CHECK_FAILED) return;
   const char *variant = strrchr(l->sample, '(');
-  int length = variant && variant > l->sample ? (int)(variant - l->sample - 1) : (int)strlen(l->sample);
+  bool varied = variant && variant > l->sample && variant[-1] == ' ' && l->sample[strlen(l->sample) - 1] == ')';
+  int length = varied ? (int)(variant - l->sample - 1) : (int)strlen(l->sample);
   printf("        sample: %s\n        again:  rlx check-op %s@%d --seed %lld --sample '%.*s'", l->sample, r->op,
          r->version, (long long)set->seed, length, l->sample);
   for (int i = 0; i < set->target.ops.count; i++) printf(" --ops %s", set->target.ops.items[i]);

@@ -115,7 +115,7 @@ static rlx_status split_eval(rlx_ctx *ctx) {
 
 /* Elements of whole bytes. */
 #define SPLIT_TYPES                                                                                                    \
-  (RLX_SET_ALL & ~(RLX_SET(RLX_UINT4) | RLX_SET(RLX_INT4) | RLX_SET(RLX_FLOAT4E2M1) | RLX_SET(RLX_UINT2) | RLX_SET(RLX_INT2)))
+  (RLX_SET_ALL & ~(RLX_SET(RLX_UINT4) | RLX_SET(RLX_INT4) | RLX_SET(RLX_FLOAT4E2M1) | RLX_SET(RLX_UINT2) | RLX_SET(RLX_INT2) | RLX_SET(RLX_FLOAT6E2M3) | RLX_SET(RLX_FLOAT6E3M2)))
 static const rlx_op split_to_sequence = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.SplitToSequence",

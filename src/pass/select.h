@@ -37,7 +37,7 @@ typedef struct selection {
   refusal *later; /* those after the chosen, which nobody asked */
   int later_count;
   bool pinned;
-  bool own;               /* every chosen candidate is rlx's own: passes may fold, fuse or replace the node */
+  bool own; /* every chosen candidate is rlx's own: passes may fold, fuse or replace the node */
 } selection;
 
 /* Binds every node of g and its subgraphs, lowering where that comes first. Fails with one message that
