@@ -31,7 +31,7 @@ rlx_status gpu_memory_read(gpu_memory *m, int64_t offset, void *to, int64_t byte
 
 /* What a stage needs of the device: its order of submissions, waits, barriers and transfers, and its constants. Kept in
  * stage->device; NULL there: no step of it runs on the device. */
-rlx_status gpu_stage_create(gpu_session *s, stage *st);
+rlx_status gpu_stage_create(gpu_session *session, stage *s);
 /* Bytes of its run memory, from the start, that the host touches. */
 int64_t gpu_stage_host_bytes(const stage *st);
 

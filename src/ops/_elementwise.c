@@ -16,7 +16,7 @@ const ew_info ew_rows[EW_ROW_COUNT] = {
 #define A_CHOICE(attr, first, second) first, second
 #define A_MUST_CHOOSE(attr, first, second) first, second
 #define STRIP(...) __VA_ARGS__
-#define X(name_, version, arity_, ports, types_, kind_, cost_, attributes, expression, dx, dy, dz)                     \
+#define X(name_, version, arity_, ports, types_, kind_, cost_, attributes, expression_, dx, dy, dz)                     \
   [EW_##name_] = {.name = #name_,                                                                                      \
                   .op = "onnx." #name_,                                                                                \
                   .arity = EW_ARITY_##arity_,                                                                          \
@@ -24,7 +24,8 @@ const ew_info ew_rows[EW_ROW_COUNT] = {
                   .cost = cost_,                                                                                       \
                   .types = EW_SET_##types_,                                                                            \
                   .words = {STRIP attributes},                                                                         \
-                  .gradients = {dx, dy, dz}},
+                  .gradients = {dx, dy, dz},                                                                           \
+                  .expression = #expression_},
 #include "ops/elementwise.def"
 #undef X
 };

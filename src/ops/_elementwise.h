@@ -41,6 +41,7 @@ typedef struct ew_info {
   uint64_t types;
   const char *words[2]; /* of a choice attribute; else NULL */
   const char *gradients[3];
+  const char *expression; /* as written: GPU kernels render it */
 } ew_info;
 extern const ew_info ew_rows[EW_ROW_COUNT];
 /* The row whose op has this dotted name; -1: none. */

@@ -108,7 +108,7 @@ static rlx_status normal_eval(rlx_ctx *ctx) { return random_run(ctx, normal_rang
       .outputs = random_outputs,                                                                                       \
       .attrs = its_attrs,                                                                                              \
       .params_size = sizeof(random_params),                                                                            \
-      .traits = RLX_RANDOM,                                                                                            \
+      .traits = RLX_RANDOM | RLX_STOP_GRADIENT, .no_derivative = "a random draw",                                                                                            \
       .infer = its_infer,                                                                                              \
       .eval = its_eval,                                                                                                \
   }
@@ -162,6 +162,7 @@ static rlx_status bernoulli_eval(rlx_ctx *ctx) {
 static const rlx_op bernoulli = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Bernoulli",
+    .no_derivative = "a random draw",
     .version = 15,
     .samples = (const char *const[]){"float[2,3] {seed = 3.0}", "double[4] {dtype = 7}", NULL},
     .doc = "One with the probability that the input's element says, else zero.",
@@ -169,7 +170,7 @@ static const rlx_op bernoulli = {
     .outputs = bernoulli_outputs,
     .attrs = bernoulli_attrs,
     .params_size = sizeof(bernoulli_params),
-    .traits = RLX_RANDOM,
+    .traits = RLX_RANDOM | RLX_STOP_GRADIENT,
     .infer = bernoulli_infer,
     .eval = bernoulli_eval,
 };

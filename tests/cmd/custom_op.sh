@@ -10,7 +10,7 @@ model=$SRC/examples/custom_op
 [ "$(grep -c '#include' "$source_file")" -eq 1 ] || fail "acme.c includes more than one header"
 
 # The README shows this very file.
-diff <(sed -n '/^```c$/,/^```$/p' "$SRC/README.md" | sed '1d;$d') "$source_file" || fail "README.md shows another acme.c"
+diff <(sed -n '/^```c$/,/^```$/{p;/^```$/q}' "$SRC/README.md" | sed '1d;$d') "$source_file" || fail "README.md shows another acme.c"
 
 # Named by file; found by name; found by its domain.
 expect 0 '1 passed, 0 failed, 0 skipped' "$RLX" test "$model" --ops "$package"

@@ -216,7 +216,7 @@ static bool compound(const gpu_token *t) {
 static rlx_status check_argument(const view *v) {
   const gpu_token *t = at(v, 0), *before = at(v, -1);
   const rlx_gpu_arg *arg = t->kind == TOKEN_NAME && !token_is(before, ".") ? gpu_find_arg(v->f, t) : NULL;
-  if (!arg) return RLX_OK;
+  if (!arg || v->helpers) return RLX_OK; /* helpers have names of their own */
   if (v->helpers)
     return is_type(before) ? RLX_OK
                            : BREAKS(t, "helpers-stand-alone", "argument %s is known in the body only", arg->name);

@@ -15,7 +15,8 @@ static const char glsl_prelude[] =
     "#define BITS_F2U floatBitsToUint\n#define BITS_U2F uintBitsToFloat\n#define INF uintBitsToFloat(0x7f800000u)\n"
     "#define NOT_A_NUMBER uintBitsToFloat(0x7fc00000u)\n"
     "#define FLOOR floor\n#define CEIL ceil\n#define ROUND_EVEN roundEven\n#define SQRT sqrt\n#define FMA fma\n"
-    "#define FAST_EXP exp\n#define FAST_LOG log\n#define PRECISE precise\n";
+    "#define FAST_EXP exp\n#define FAST_LOG log\n#define PRECISE precise\n"
+    "#define ROUND_F16(x) unpackHalf2x16(packHalf2x16(vec2(x, 0.0)))[0]\n";
 
 static const char cuda_prelude[] =
     "typedef float f32;\ntypedef double f64;\ntypedef int i32;\ntypedef unsigned int u32;\ntypedef long long i64;\n"
@@ -25,7 +26,12 @@ static const char cuda_prelude[] =
     "#define BITS_F2U __float_as_uint\n#define BITS_U2F __uint_as_float\n#define INF __int_as_float(0x7f800000)\n"
     "#define NOT_A_NUMBER __int_as_float(0x7fc00000)\n"
     "#define FLOOR floorf\n#define CEIL ceilf\n#define ROUND_EVEN rintf\n#define SQRT sqrtf\n#define FMA fmaf\n"
-    "#define FAST_EXP expf\n#define FAST_LOG logf\n#define PRECISE\n";
+    "#define FAST_EXP expf\n#define FAST_LOG logf\n#define PRECISE\n"
+    "static __device__ __forceinline__ f32 rlx_from_f16(unsigned short h) {\n"
+    "  float f; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(f) : \"h\"(h)); return f; }\n"
+    "static __device__ __forceinline__ unsigned short rlx_to_f16(f32 f) {\n"
+    "  unsigned short h; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(f)); return h; }\n"
+    "#define ROUND_F16(x) rlx_from_f16(rlx_to_f16(x))\n";
 
 static const char msl_prelude[] =
     "#include <metal_stdlib>\nusing namespace metal;\n"
@@ -38,7 +44,8 @@ static const char msl_prelude[] =
     "#define BITS_F2U as_type<uint>\n#define BITS_U2F as_type<float>\n#define INF INFINITY\n"
     "#define NOT_A_NUMBER as_type<float>(0x7fc00000u)\n"
     "#define FLOOR floor\n#define CEIL ceil\n#define ROUND_EVEN rint\n#define SQRT sqrt\n#define FMA fma\n"
-    "#define FAST_EXP exp\n#define FAST_LOG log\n#define PRECISE\n";
+    "#define FAST_EXP exp\n#define FAST_LOG log\n#define PRECISE\n"
+    "#define ROUND_F16(x) f32(half(x))\n";
 
 const char *gpu_prelude(gpu_dialect dialect) {
   return dialect == GPU_GLSL ? glsl_prelude : dialect == GPU_CUDA ? cuda_prelude : msl_prelude;
@@ -102,6 +109,19 @@ const gpu_snippet gpu_snippets[] = {
       u32 b = BITS_F2U(x);
       return (b & 0x7fffffffu) > 0x7f800000u ? (b >> 16u) | 0x40u : (b + 0x7fffu + ((b >> 16u) & 1u)) >> 16u;
     }),
+  SNIPPET(ROUND_BF16, FN f32 ROUND_BF16(f32 x) { return BITS_U2F(TO_BF16(x) << 16u); }),
+  SNIPPET(NARROW_I8, FN i32 NARROW_I8(i32 x) { return (x << 24) >> 24; }),
+  SNIPPET(NARROW_I16, FN i32 NARROW_I16(i32 x) { return (x << 16) >> 16; }),
+  SNIPPET(NARROW_U8, FN u32 NARROW_U8(u32 x) { return x & 255u; }),
+  SNIPPET(NARROW_U16, FN u32 NARROW_U16(u32 x) { return x & 65535u; }),
+  SNIPPET(TO_I32, /* what does not fit is the least number, as on processors */
+    FN i32 TO_I32(f32 x) { return x > -2147483648.0f && x < 2147483648.0f ? i32(x) : -2147483647 - 1; }),
+  SNIPPET(TO_I64,
+    FN i64 TO_I64(f32 x) {
+      return x > -9.22337204e18f && x < 9.22337204e18f ? i64(x) : i64(u64(0x80000000u) << 32u);
+    }),
+  SNIPPET(TO_U64,
+    FN u64 TO_U64(f32 x) { return x >= 9.22337204e18f && x < 1.84467441e19f ? u64(x) : u64(TO_I64(x)); }),
   SNIPPET(POWER_OF_TWO, FN f32 POWER_OF_TWO(i32 n) { return BITS_U2F(u32(n + 127) << 23u); }),
   SNIPPET(EXP_LESS_ONE, /* e^r - 1 for |r| <= ln2 / 2 */
     FN f32 EXP_LESS_ONE(f32 r) {
@@ -136,7 +156,7 @@ const gpu_snippet gpu_snippets[] = {
       f32 scale = POWER_OF_TWO(i32(whole) - 1);
       f32 y = 2.0f * FMA(q, scale, scale - 0.5f);
       if (ISNAN(x)) return x;
-      return x > 88.72284f ? INF : ABS(x) < 0.00012207031f ? FMA(x * x, 0.5f, x) : y;
+      return x == 0.0f ? x : x > 88.72284f ? INF : ABS(x) < 0.00012207031f ? FMA(x * x, 0.5f, x) : y;
     }),
   SNIPPET(LOG_POSITIVE, /* 0 < x < INF */
     FN f32 LOG_POSITIVE(f32 x) {
@@ -431,6 +451,11 @@ const gpu_snippet gpu_snippets[] = {
       for (; ma != 0u && ma < 0x800000u && e > 1; e = e - 1) ma = ma << 1u;
       u32 bits = ma < 0x800000u ? ma : (ma & 0x7fffffu) | (u32(e) << 23u);
       return COPYSIGN(BITS_U2F(bits), x);
+    }),
+  SNIPPET(MOD, /* the sign of y */
+    FN f32 MOD(f32 x, f32 y) {
+      f32 r = FMOD(x, y);
+      return r == 0.0f ? COPYSIGN(r, y) : (r < 0.0f) != (y < 0.0f) ? r + y : r;
     }),
   SNIPPET(SHIFT_LEFT,
     FN u32 SHIFT_LEFT(u32 x, u32 y) { return y >= 32u ? 0u : x << y; }

@@ -162,7 +162,7 @@ rlx_status render_piece(render *r, const char *source, bool body, bool check, te
   gpu_tokens t = {0};
   rlx_status status = gpu_tokenize(source, &t);
   if (status == RLX_OK && check) status = gpu_lint_text(r->f, &t, !body);
-  piece p = {r, &t, {out, body ? 1 : 0, 0, true, {0, 0}}, body};
+  piece p = {r, &t, {out, body ? 1 : 0, 0, true, 0}, body};
   if (status == RLX_OK) status = write_range(&p, 0, t.count);
   gpu_tokens_finish(&t);
   return status;

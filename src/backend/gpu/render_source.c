@@ -148,12 +148,6 @@ static const char *const vectors[3][3][3] = {
 
 static void memory_access(const render *r, text *out) {
   uint64_t all = r->loaded | r->stored, four = r->loaded4 | r->stored4;
-  if (r->target->dialect == GPU_CUDA && ((all | four) & RLX_SET(RLX_FLOAT16)))
-    text_add(out,
-             "FN f32 rlx_from_f16(unsigned short h) { float f; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(f) : \"h\"(h));"
-             " return f; }\n"
-             "FN unsigned short rlx_to_f16(f32 f) { unsigned short h; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) :"
-             " \"f\"(f)); return h; }\n");
   for (int d = 0; d < RLX_DTYPE_COUNT; d++)
     if (all & RLX_SET(d)) scalar_access(r, (rlx_dtype)d, out);
   static const rlx_dtype wide[] = {RLX_FLOAT, RLX_FLOAT16, RLX_BFLOAT16};

@@ -134,10 +134,18 @@ static void new_line(gpu_writer *w) {
 
 /* Whether a space belongs between what was written last and a word that starts with c. */
 static bool space_before(const gpu_writer *w, char c) {
-  if (w->line || !w->last[0]) return false;
-  if (strchr(";,)].", c) || strchr("([.", w->last[0])) return false;
-  if ((c == '(' || c == '[') && w->last[0] == 'w') return false;
-  return !(w->last[0] == '!' || w->last[0] == '~');
+  if (w->line || !w->last) return false;
+  if (strchr(";,)].", c) || strchr("([.", w->last)) return false;
+  if ((c == '(' || c == '[') && w->last == 'w') return false;
+  return !(w->last == '!' || w->last == '~');
+}
+
+/* Words that no bracket follows as it does a function's name. */
+static bool is_keyword(const char *s, size_t length) {
+  static const char *const words[] = {"return", "if", "for", "while", NULL};
+  for (int i = 0; words[i]; i++)
+    if (strlen(words[i]) == length && memcmp(words[i], s, length) == 0) return true;
+  return false;
 }
 
 void gpu_write_word(gpu_writer *w, const char *s, size_t length) {
@@ -150,9 +158,7 @@ void gpu_write_word(gpu_writer *w, const char *s, size_t length) {
     text_add(w->out, " ");
   w->line = false;
   text_add_bytes(w->out, s, length);
-  bool word = word_part(c) || c == '.';
-  w->last[1] = w->last[0];
-  w->last[0] = word && length > 0 && c != '.' ? 'w' : s[length - 1];
+  w->last = word_part(c) && !is_keyword(s, length) ? 'w' : s[length - 1];
   if (c == '(' || c == '[') w->brackets++;
   if (c == ')' || c == ']') w->brackets--;
   if (c == '{') w->depth++;

@@ -33,7 +33,7 @@ typedef struct gpu_writer {
   int depth;    /* of braces */
   int brackets; /* open ( and [ */
   bool line;    /* at the start of a line */
-  char last[2]; /* 'w' word, else the sign's last character; [1]: the one before */
+  char last;    /* 'w' after a word, else the last character written */
 } gpu_writer;
 
 void gpu_write_word(gpu_writer *w, const char *s, size_t length);

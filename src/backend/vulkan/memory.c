@@ -31,10 +31,10 @@ static rlx_status allocate(vulkan_device *d, gpu_memory_kind kind, VkBuffer buff
   uint32_t type;
   d->call.GetBufferMemoryRequirements(d->device, buffer, &need);
   if (!find_type(d, kind, need.memoryTypeBits, &type)) return RLX_FAIL(DEVICE, "the device has no memory of this kind");
-  VkMemoryAllocateFlagsInfo flags = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
-                                     .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
+  VkMemoryAllocateFlagsInfo addressed = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+                                         .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
   VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
-                               .pNext = &flags,
+                               .pNext = &addressed,
                                .allocationSize = need.size,
                                .memoryTypeIndex = type};
   VkDeviceMemory memory;
