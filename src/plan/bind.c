@@ -12,6 +12,7 @@
 #include "ir/shape.h"
 #include "pass/policy.h"
 #include "plan/binder.h"
+#include "plan/tally.h"
 
 enum {
   SMALL_VALUE = 64, /* elements a value may have to be read or computed while binding */
@@ -484,6 +485,7 @@ static rlx_status bind(binder *b) {
   MOVE_LIST(b, owned, owned, owned_count);
   MOVE_LIST(b, packed, packed, packed_count);
   MOVE_LIST(b, pinned, pinned, pinned_count);
+  if (b->context->tally) RLX_TRY(tally_stage(b->context->tally, b->s));
   return RLX_OK;
 }
 
