@@ -29,4 +29,4 @@ static rlx_status register_all(rlx_registry *r) {
   rlx_status status = rlx_register_op(r, &op, 0, NULL);
   return status ? status : rlx_register_gpu_kernel(r, &kernel, 0, NULL);
 }
-RLX_PACKAGE("demo", "1.0", register_all);
+RLX_PACKAGE("gate", "1.0", register_all);

@@ -114,13 +114,15 @@ typedef struct rlx_attr_def {
   double min, max;
 } rlx_attr_def;
 
-enum {                       /* rlx_op.traits */
-       RLX_PURE = 1,         /* same inputs, same outputs; may be folded, shared, dropped if unused */
-       RLX_ELEMENTWISE = 2,  /* with broadcasting by ONNX's rule */
-       RLX_SIDE_EFFECT = 4,  /* never removed, order kept */
-       RLX_RANDOM = 8,       /* not folded, not shared */
-       RLX_SHAPE_ONLY = 16,  /* reads its inputs' dims, not their contents (Shape, Size) */
-       RLX_CONTROL_FLOW = 32 /* runs subgraphs through the executor (If, Loop, Scan): rlx's own */
+enum {                         /* rlx_op.traits */
+       RLX_PURE = 1,           /* same inputs, same outputs; may be folded, shared, dropped if unused */
+       RLX_ELEMENTWISE = 2,    /* with broadcasting by ONNX's rule */
+       RLX_SIDE_EFFECT = 4,    /* never removed, order kept */
+       RLX_RANDOM = 8,         /* not folded, not shared */
+       RLX_SHAPE_ONLY = 16,    /* reads its inputs' dims, not their contents (Shape, Size) */
+       RLX_CONTROL_FLOW = 32,  /* runs subgraphs through the executor (If, Loop, Scan): rlx's own */
+       RLX_STOP_GRADIENT = 64, /* derivatives end here without an error; no_derivative says why that is right */
+       RLX_LOWER_FIRST = 128   /* lower looks at the graph around the node: done before kernels are chosen */
 };
 
 typedef struct rlx_infer rlx_infer; /* context of shape inference */
@@ -143,7 +145,8 @@ typedef struct rlx_op {
    * dtypes are filled in from the type variables before. NULL: outputs are like input 0. */
   rlx_status (*infer)(rlx_infer *ctx);
   /* Reverse derivative: given the gradients of the outputs (NULL: none flows), makes those of the
-   * inputs (left NULL: not differentiable, no gradient) with nodes added to g. */
+   * inputs (left NULL: not differentiable, no gradient) with nodes added to g. Like the rest of them it
+   * should be linear in the gradients: without a jvp, rlx transposes the vjp to get one. */
   rlx_status (*vjp)(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads, rlx_value **input_grads);
   /* Forward derivative: tangents of the inputs (NULL: zero) to tangents of the outputs. */
   rlx_status (*jvp)(rlx_graph *g, const rlx_node *n, rlx_value *const *input_tangents, rlx_value **output_tangents);
@@ -151,7 +154,13 @@ typedef struct rlx_op {
   rlx_status (*lower)(rlx_graph *g, const rlx_node *n, rlx_value **outputs);
   /* The reference that defines the op: portable C on host memory. */
   rlx_status (*eval)(rlx_ctx *ctx);
-  void *reserved[8];
+  /* As lower, but only to be differentiated: the node itself runs as before. Where there is no vjp, derivatives
+   * are those of the nodes it makes, else those of what lower makes. */
+  rlx_status (*derive)(rlx_graph *g, const rlx_node *n, rlx_value **outputs);
+  /* Why there is no derivative, one line. With RLX_STOP_GRADIENT none flows (a count, a comparison, a random
+   * draw: zero wherever there is one); without it, reaching the node is an error that says so. */
+  const char *no_derivative;
+  void *reserved[6];
 } rlx_op;
 
 /* For lower, vjp and jvp: records the first failure of a graph being built. Returns code. */
@@ -162,6 +171,10 @@ RLX_API rlx_status
 rlx_graph_fail(rlx_graph *g, rlx_status code, const char *format, ...);
 /* The first failure so far (RLX_OK if none): what `lower` returns at its end. */
 RLX_API rlx_status rlx_graph_status(const rlx_graph *g);
+
+/* For vjp and jvp: stands for a derivative that exists but that the op has no rule for. Only where it is needed, that
+ * is an error, which says why. */
+RLX_API rlx_value *rlx_no_derivative(rlx_graph *g, const char *why);
 
 /* Shape inference. */
 RLX_API const rlx_node *rlx_infer_node(const rlx_infer *ctx);

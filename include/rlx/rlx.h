@@ -279,6 +279,8 @@ RLX_API rlx_value *rlx_graph_constant(rlx_graph *g, const char *name, rlx_tensor
 /* An input with a default value: a constant that a binding may override with a value of `type`. */
 RLX_API rlx_value *rlx_graph_default(rlx_graph *g, const char *name, const rlx_type *type, rlx_tensor *tensor);
 RLX_API void rlx_graph_output(rlx_graph *g, rlx_value *value, const char *name);
+/* Takes all outputs back; their values stay. */
+RLX_API void rlx_graph_clear_outputs(rlx_graph *g);
 
 typedef enum rlx_attr_kind {
   RLX_ATTR_NONE = 0,
@@ -338,6 +340,36 @@ RLX_API rlx_value *rlx_node_output(const rlx_node *node, int i);
 RLX_API rlx_value *rlx_graph_op(rlx_graph *g, const char *op, const rlx_attr *attrs, int attr_count,
                                 rlx_value *const *inputs, int input_count);
 RLX_API RLX_MUST_USE rlx_status rlx_graph_finish(rlx_graph *g);
+/* The value of that name in the graph, NULL if there is none. */
+RLX_API rlx_value *rlx_graph_find(const rlx_graph *g, const char *name);
+/* Rewrites nodes that mean an older version of their op into nodes of the newest, by the older op's `lower`, and
+ * forgets the opset versions that the graph imports. A file has one version a domain: needed before a graph with
+ * derivatives, whose nodes mean the newest versions, is saved. Values keep their names. */
+RLX_API RLX_MUST_USE rlx_status rlx_graph_upgrade(rlx_graph *g);
+
+/* ---- derivatives -------------------------------------------------------------------------- */
+
+/* These add nodes to a finished graph, which stays finished; nothing runs, and no output is added
+ * (rlx_graph_output does that). Values of floats only have derivatives; derivatives end at other values and at ops
+ * that say so (rlx_op.no_derivative). The rule of a node is its op's vjp (going back) or jvp (going forward); else
+ * that of what its `derive` or `lower` makes; a jvp is also made by transposing a vjp twice, which is exact.
+ * Nodes with subgraphs (If, Loop, Scan) have derivatives like any other. Fails with RLX_UNSUPPORTED if a node on the
+ * way has no rule, naming the nodes from the loss to it. After a failure the graph can only be destroyed. */
+
+/* gradients[i] becomes d loss / d wrt[i], of the type of wrt[i]; zeros where the loss does not depend on it.
+ * loss_gradient: what the sum starts with, of the loss's shape; NULL: ones. A value used many times gets the sum of
+ * its gradients. wrt[i] may be any value: input, constant, or result. */
+RLX_API RLX_MUST_USE rlx_status rlx_gradient(rlx_graph *g, rlx_value *loss, rlx_value *loss_gradient,
+                                             rlx_value *const *wrt, int wrt_count, rlx_value **gradients);
+/* Reverse mode with several outputs, each with its gradient (NULL: none); gradients[i] is NULL where none of them
+ * depends on wrt[i]. g may be a subgraph of a node, and wrt values of the graphs around it. */
+RLX_API RLX_MUST_USE rlx_status rlx_vjp(rlx_graph *g, rlx_value *const *outputs, rlx_value *const *output_gradients,
+                                        int output_count, rlx_value *const *wrt, int wrt_count, rlx_value **gradients);
+/* Forward mode: output_tangents[i] becomes the derivative of outputs[i] along tangents[k] of inputs[k] (NULL: zero),
+ * NULL where outputs[i] depends on none of them. */
+RLX_API RLX_MUST_USE rlx_status rlx_jvp(rlx_graph *g, rlx_value *const *inputs, rlx_value *const *tangents,
+                                        int input_count, rlx_value *const *outputs, int output_count,
+                                        rlx_value **output_tangents);
 
 /* ---- devices ------------------------------------------------------------------------------ */
 

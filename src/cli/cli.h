@@ -90,6 +90,6 @@ struct cJSON;
 int cli_print_json(struct cJSON *json);
 
 extern const cli_command cli_run, cli_explain, cli_test, cli_bench, cli_ops, cli_devices, cli_check, cli_check_op,
-    cli_help;
+    cli_grad, cli_help;
 
 #endif

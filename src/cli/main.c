@@ -6,7 +6,8 @@
 #include <string.h>
 
 const cli_command *const cli_commands[] = {
-    &cli_run, &cli_explain, &cli_test, &cli_bench, &cli_check, &cli_check_op, &cli_ops, &cli_devices, &cli_help, NULL,
+    &cli_run,  &cli_explain, &cli_test,    &cli_bench, &cli_check, &cli_check_op,
+    &cli_grad, &cli_ops,     &cli_devices, &cli_help,  NULL,
 };
 
 const cli_command *cli_find(const char *name) {

@@ -18,7 +18,9 @@ typedef struct op_row {
   char *name;
   char *owner;
   int version;
-  bool eval, lower, vjp, jvp;
+  bool eval, lower, vjp, jvp, derive;
+  const char *reverse, *forward;        // where its derivatives come from
+  char *why;                            // why it has none, or ""
   cJSON *inputs, *outputs, *attributes; // NULL unless the listing is JSON
 } op_row;
 
@@ -38,6 +40,21 @@ typedef struct listing {
   bool json;
   const char *backend; // only kernels of this one (and portable ones on a GPU), or NULL
 } listing;
+
+static bool floats(const rlx_port *ports) {
+  for (; ports && ports->name; ports++)
+    if (!ports->dtypes || (ports->dtypes & RLX_SET_FLOATS)) return true;
+  return false;
+}
+
+// What takes the place of a missing vjp or jvp; "": nothing flows, "none": reaching the op is an error.
+static const char *derivative(const rlx_op *op, bool forward) {
+  if ((op->traits & RLX_STOP_GRADIENT) || !floats(op->inputs) || !floats(op->outputs)) return "";
+  if (forward && op->jvp) return "jvp";
+  if (op->vjp) return forward ? "vjp transposed" : "vjp";
+  if (op->derive) return "derive";
+  return op->lower && !(op->traits & RLX_LOWER_FIRST) ? "lower" : "none";
+}
 
 static cJSON *ports_json(const rlx_port *ports) {
   static const struct {
@@ -116,6 +133,10 @@ static bool add_op(void *user, const rlx_op_info *info) {
                                    op->lower != NULL,
                                    op->vjp != NULL,
                                    op->jvp != NULL,
+                                   op->derive != NULL,
+                                   derivative(op, false),
+                                   derivative(op, true),
+                                   cli_strdup(op->no_derivative ? op->no_derivative : ""),
                                    NULL,
                                    NULL,
                                    NULL};
@@ -152,6 +173,7 @@ static void free_listing(listing *l) {
   for (int i = 0; i < l->op_count; i++) {
     free(l->ops[i].name);
     free(l->ops[i].owner);
+    free(l->ops[i].why);
   }
   for (int i = 0; i < l->kernel_count; i++) {
     free(l->kernels[i].op);
@@ -195,9 +217,9 @@ static char *kernels_text(const listing *l, const op_row *op) {
 }
 
 // What stands in the record, as words: "eval lower vjp".
-static const char *defined_text(const op_row *op, char text[32]) {
-  snprintf(text, 32, "%s%s%s%s", op->eval ? "eval " : "", op->lower ? "lower " : "", op->vjp ? "vjp " : "",
-           op->jvp ? "jvp " : "");
+static const char *defined_text(const op_row *op, char text[48]) {
+  snprintf(text, 48, "%s%s%s%s%s", op->eval ? "eval " : "", op->lower ? "lower " : "", op->vjp ? "vjp " : "",
+           op->jvp ? "jvp " : "", op->derive ? "derive " : "");
   size_t length = strlen(text);
   if (length) text[length - 1] = '\0';
   return text;
@@ -205,21 +227,37 @@ static const char *defined_text(const op_row *op, char text[32]) {
 
 static void print_text(const listing *l) {
   for (int i = 0; i < l->op_count; i++) {
-    char defined[32], *kernels = kernels_text(l, &l->ops[i]);
+    char defined[48], *kernels = kernels_text(l, &l->ops[i]);
     printf("%-36s %3d  %-20s %s\n", l->ops[i].name, l->ops[i].version, defined_text(&l->ops[i], defined), kernels);
     free(kernels);
   }
   printf("%d ops, %d kernels\n", l->op_count, l->kernel_count);
 }
 
+static void print_derivatives(const listing *l) {
+  puts("\n## Derivatives\n");
+  puts("Where the reverse and the forward derivative of an op come from: its own rule, its vjp transposed, or the ops "
+       "that");
+  puts("derive or lower make of it. Each is held against central differences, in double where the op takes it, over "
+       "the");
+  puts("samples of its record and the rows of tests/test_grad_rows.c. An empty column: nothing flows.\n");
+  puts("| op | since | reverse | forward | why not |\n|---|---|---|---|---|");
+  for (int i = 0; i < l->op_count; i++) {
+    const op_row *op = &l->ops[i];
+    if (!*op->reverse && !*op->why) continue; // no floats go in, or none come out
+    printf("| %s | %d | %s | %s | %s |\n", op->name, op->version, op->reverse, op->forward, op->why);
+  }
+}
+
 static void print_markdown(const listing *l) {
   puts("| op | since | in the record | kernels | from |\n|---|---|---|---|---|");
   for (int i = 0; i < l->op_count; i++) {
     const op_row *op = &l->ops[i];
-    char defined[32], *kernels = kernels_text(l, op);
+    char defined[48], *kernels = kernels_text(l, op);
     printf("| %s | %d | %s | %s | %s |\n", op->name, op->version, defined_text(op, defined), kernels, op->owner);
     free(kernels);
   }
+  print_derivatives(l);
 }
 
 static cJSON *kernel_json(const kernel_row *k) {
@@ -243,6 +281,9 @@ static cJSON *ops_json(const listing *l) {
     cJSON_AddBoolToObject(object, "lower", op->lower);
     cJSON_AddBoolToObject(object, "vjp", op->vjp);
     cJSON_AddBoolToObject(object, "jvp", op->jvp);
+    cJSON_AddStringToObject(object, "reverse", op->reverse);
+    cJSON_AddStringToObject(object, "forward", op->forward);
+    cJSON_AddStringToObject(object, "no_derivative", op->why);
     cJSON_AddStringToObject(object, "owner", op->owner);
     cJSON_AddItemToObject(object, "inputs", op->inputs);
     cJSON_AddItemToObject(object, "outputs", op->outputs);

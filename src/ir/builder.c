@@ -149,6 +149,11 @@ void rlx_graph_output(rlx_graph *g, rlx_value *value, const char *name) {
     stick(g, status_no_memory(sizeof *g->outputs.data));
 }
 
+void rlx_graph_clear_outputs(rlx_graph *g) {
+  for (size_t i = 0; i < g->outputs.count; i++) g->outputs.data[i].value->is_output = false;
+  g->outputs.count = 0;
+}
+
 enum { MOST_PORTS = 1 << 16 }; /* inputs or outputs of a node */
 
 /* ---- nodes -------------------------------------------------------------------------------- */

@@ -135,13 +135,21 @@ rlx_status graph_clone(const rlx_graph *g, rlx_graph **out) {
   return status;
 }
 
+rlx_status graph_clone_body(const rlx_graph *g, rlx_graph *parent, rlx_graph **out) {
+  RLX_TRY(rlx_graph_status(g));
+  cloner c = {0};
+  rlx_status status = clone_graph(&c, g, parent, out);
+  vector_finish(&c.levels);
+  return status;
+}
+
 /* ---- a subgraph's nodes in the graph around it -------------------------------------------- */
 
 static rlx_status inline_values(const rlx_graph *body, rlx_value *const *inputs, rlx_graph *g, rlx_value **values) {
   for (size_t i = 0; i < body->inputs.count; i++) values[body->inputs.data[i]->id] = inputs[i];
   for (size_t i = 0; i < body->values.count; i++) {
     const rlx_value *v = body->values.data[i];
-    if (!values[i]) RLX_TRY(clone_value(g, *v->name ? NULL : "", v, &values[i]));
+    if (!v->is_input) RLX_TRY(clone_value(g, *v->name ? NULL : "", v, &values[i])); /* an input may be left out */
   }
   return RLX_OK;
 }

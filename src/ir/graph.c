@@ -86,6 +86,10 @@ rlx_value *graph_find(const rlx_graph *g, const char *name) {
   return NULL;
 }
 
+rlx_value *rlx_graph_find(const rlx_graph *g, const char *name) {
+  return name && *name ? map_get(&g->names, name) : NULL;
+}
+
 /* ---- editing ------------------------------------------------------------------------------ */
 
 void graph_replace_uses(rlx_graph *g, rlx_value *from, rlx_value *to) {
@@ -136,6 +140,17 @@ static void count_uses(const rlx_graph *g, const rlx_graph *owner, uint32_t *use
   for (size_t i = 0; i < g->subgraphs.count; i++) count_uses(g->subgraphs.data[i], owner, uses);
 }
 
+void graph_forget_uses(const rlx_graph *g, const rlx_graph *owner, uint32_t *uses) {
+  for (size_t i = 0; i < g->nodes.count; i++) {
+    const rlx_node *n = g->nodes.data[i];
+    for (int k = 0; k < n->input_count; k++)
+      if (n->inputs[k] && n->inputs[k]->graph == owner) uses[n->inputs[k]->id]--;
+  }
+  for (size_t i = 0; i < g->outputs.count; i++)
+    if (g->outputs.data[i].value->graph == owner) uses[g->outputs.data[i].value->id]--;
+  for (size_t i = 0; i < g->subgraphs.count; i++) graph_forget_uses(g->subgraphs.data[i], owner, uses);
+}
+
 uint32_t *graph_use_counts(const rlx_graph *g, arena *memory) {
   uint32_t *uses = arena_array(memory, g->values.count + 1, sizeof *uses);
   if (uses) count_uses(g, g, uses);
@@ -166,6 +181,11 @@ static rlx_status collect_captures(const rlx_graph *g, const rlx_graph *root, va
 }
 
 rlx_status graph_captures(const rlx_graph *g, value_list *out) { return collect_captures(g, g, out); }
+
+rlx_status node_captures(const rlx_node *n, value_list *out) {
+  for (int k = 0; node_subgraph(n, k); k++) RLX_TRY(graph_captures(node_subgraph(n, k), out));
+  return RLX_OK;
+}
 
 /* ---- order -------------------------------------------------------------------------------- */
 

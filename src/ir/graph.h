@@ -22,6 +22,7 @@ struct rlx_value {
   uint32_t layout;      /* RLX_ROW_MAJOR, or an id of the backend: set by pass layout */
   bool is_input;
   bool is_output;
+  const char *missing; /* stands for a derivative that there is no rule for: why; NULL: a real value */
 };
 
 struct selection; /* pass/select.h: the kernel a node was bound to */
@@ -116,15 +117,31 @@ void graph_number(rlx_graph *g);
 rlx_status graph_sort(rlx_graph *g);
 /* Deep copy; values keep their ids, nodes their order. */
 rlx_status graph_clone(const rlx_graph *g, rlx_graph **out);
+/* A copy of a subgraph as a subgraph of `parent`, which lies inside the graphs whose values it captures. */
+rlx_status graph_clone_body(const rlx_graph *g, rlx_graph *parent, rlx_graph **out);
 /* Copies the nodes of a subgraph of g into g, with the given values in the place of its inputs, and gives the values
  * that are its outputs. The subgraph stays as it is. */
 rlx_status graph_inline(rlx_graph *g, const rlx_graph *body, rlx_value *const *inputs, rlx_value **outputs);
 /* Uses per value id of this graph, counting graph outputs and uses inside subgraphs; arena-allocated in
  * `memory`. NULL when memory is short. */
 uint32_t *graph_use_counts(const rlx_graph *g, arena *memory);
+/* Takes back from the counts of `owner` what g, a subgraph inside it, uses. */
+void graph_forget_uses(const rlx_graph *g, const rlx_graph *owner, uint32_t *uses);
 /* The values of graphs around g (or deeper) that g and its subgraphs use: captures, in first-use order. */
 typedef VECTOR(rlx_value *) value_list;
 rlx_status graph_captures(const rlx_graph *g, value_list *out);
+/* Those of all subgraphs of a node. */
+rlx_status node_captures(const rlx_node *n, value_list *out);
+/* Calls `rewrite` (an op's lower or derive) on n: it may add nodes and constants to n's graph, no inputs or outputs,
+ * and must give every output that n has. On failure the nodes added are still there. */
+rlx_status node_rewrite(rlx_node *n, rlx_status (*rewrite)(rlx_graph *g, const rlx_node *n, rlx_value **outputs),
+                        const char *what, rlx_value **outputs);
+/* Makes `outputs` (as node_rewrite gives them) the producers of n's own output values and leaves n without outputs:
+ * graph_drop_retired removes it. Whoever holds n's values keeps them. */
+rlx_status node_retire(rlx_node *n, rlx_value *const *outputs);
+void graph_drop_retired(rlx_graph *g);
+/* Destroys the subgraphs of a node that is about to be removed. */
+void node_drop_subgraphs(rlx_node *n);
 
 /* Attribute helpers: attribute as given, NULL if absent. */
 const rlx_attr *node_attr(const rlx_node *n, const char *name);

@@ -264,15 +264,18 @@ static rlx_status infer_subgraphs(rlx_node *n, bool strict, int depth) {
   return status;
 }
 
+static rlx_status infer_deep(rlx_node *n, bool strict, int depth) {
+  if (node_subgraph(n, 0)) RLX_TRY(infer_subgraphs(n, strict, depth));
+  if (!n->op) return RLX_OK;
+  rlx_status status = infer_types(n, strict, NULL);
+  return status == RLX_OK ? RLX_OK : status_prefix(status, "node '%s' (%s)", n->name, n->op_name);
+}
+
 static rlx_status infer_nodes(rlx_graph *g, bool strict, int depth) {
-  for (size_t i = 0; i < g->nodes.count; i++) {
-    rlx_node *n = g->nodes.data[i];
-    if (node_subgraph(n, 0)) RLX_TRY(infer_subgraphs(n, strict, depth));
-    if (!n->op) continue;
-    rlx_status status = infer_types(n, strict, NULL);
-    if (status != RLX_OK) return status_prefix(status, "node '%s' (%s)", n->name, n->op_name);
-  }
+  for (size_t i = 0; i < g->nodes.count; i++) RLX_TRY(infer_deep(g->nodes.data[i], strict, depth));
   return RLX_OK;
 }
+
+rlx_status infer_node_deep(rlx_node *n) { return infer_deep(n, false, 0); }
 
 rlx_status infer_graph(rlx_graph *g, bool strict) { return infer_nodes(g, strict, 0); }

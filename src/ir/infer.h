@@ -37,6 +37,8 @@ rlx_status infer_feed_input(rlx_infer *ctx, const infer_feed *feed);
 rlx_status infer_node(struct rlx_infer *ctx);
 /* Static inference of one node: refines the types of its outputs in place. */
 rlx_status infer_node_types(rlx_node *n);
+/* The same, of its subgraphs first. */
+rlx_status infer_node_deep(rlx_node *n);
 /* Static inference over a whole graph with constants as the only known values; subgraphs included.
  * Output types are refined in place; strict: a declared shape that is wrong is an
  * error, else a warning to the log; a wrong dtype always is an error. */

@@ -206,6 +206,7 @@ static rlx_status fill_op(op_entry *e, const rlx_op *op) {
   if (e->op.version == 0) e->op.version = 1;
   RLX_TRY(copy_string(&e->memory, &e->op.name));
   RLX_TRY(copy_string(&e->memory, &e->op.doc));
+  RLX_TRY(copy_string(&e->memory, &e->op.no_derivative));
   RLX_TRY(copy_samples(e));
   RLX_TRY(copy_lists(e));
   e->input_variadic = e->input_count && (e->op.inputs[e->input_count - 1].flags & RLX_VARIADIC);

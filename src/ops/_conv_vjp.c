@@ -51,7 +51,7 @@ static rlx_value *reshape(rlx_graph *g, rlx_value *v, const int64_t *dims, int r
 }
 
 /* dW: X convolved with dY, samples in the place of channels; strides and dilations change places. */
-static rlx_value *weights_gradient(rlx_graph *g, const conv_shape *s, rlx_value *x, rlx_value *dy) {
+rlx_value *conv_weights_gradient(rlx_graph *g, const conv_shape *s, rlx_value *x, rlx_value *dy) {
   const window *w = &s->window;
   int64_t pads[2 * WINDOW_MAX], depth = s->channels / s->group;
   int64_t split[RLX_MAX_RANK + 1] = {s->batch, s->group, depth}, joined[RLX_MAX_RANK] = {depth, s->group * s->batch};
@@ -78,6 +78,13 @@ static rlx_value *weights_gradient(rlx_graph *g, const conv_shape *s, rlx_value 
   return transpose(g, dw, swap, w->rank + 2);
 }
 
+rlx_value *conv_bias_gradient(rlx_graph *g, rlx_value *v, int rank) {
+  int64_t axes[RLX_MAX_RANK] = {0};
+  for (int d = 2; d < rank; d++) axes[d - 1] = d;
+  rlx_attr keepdims = RLX_ATTR_I("keepdims", 0);
+  return rlx_graph_op(g, "onnx.ReduceSum", &keepdims, 1, (rlx_value *[]){v, ints_constant(g, axes, rank - 1)}, 2);
+}
+
 rlx_status conv_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_value **dx) {
   rlx_value *x = rlx_node_input(n, 0), *w = rlx_node_input(n, 1), *b = rlx_node_input(n, 2);
   const rlx_type *xt = rlx_value_type(x), *wt = rlx_value_type(w);
@@ -90,13 +97,7 @@ rlx_status conv_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_v
   const char *bad = conv_resolve(rlx_node_params(n), xt->rank, xt->dims, wt->rank, wt->dims, &s);
   if (bad) return rlx_graph_fail(g, RLX_INVALID, "%s", bad);
   dx[0] = input_gradient(g, &s, dy[0], w);
-  dx[1] = weights_gradient(g, &s, x, dy[0]);
-  if (b) {
-    int64_t axes[RLX_MAX_RANK] = {0};
-    for (int d = 2; d < xt->rank; d++) axes[d - 1] = d;
-    rlx_attr keepdims = RLX_ATTR_I("keepdims", 0);
-    dx[2] = rlx_graph_op(g, "onnx.ReduceSum", &keepdims, 1,
-                         (rlx_value *[]){dy[0], ints_constant(g, axes, xt->rank - 1)}, 2);
-  }
+  dx[1] = conv_weights_gradient(g, &s, x, dy[0]);
+  if (b) dx[2] = conv_bias_gradient(g, dy[0], xt->rank);
   return rlx_graph_status(g);
 }

@@ -2,10 +2,15 @@
 #include "ops/_derivative.h"
 
 #include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "ir/dtype.h"
+#include "ir/graph.h"
+#include "ir/parser.h"
 #include "ir/shape.h"
 
 /* A value, or a number not yet made a constant. */
@@ -48,10 +53,10 @@ static term add_node(reader *r, const char *name, size_t length, const term *arg
   return (term){.value = rlx_graph_op(r->graph, op, NULL, 0, in, count)};
 }
 
-static bool take(reader *r, const char *token) {
+static bool take(reader *r, const char *word) {
   while (*r->at == ' ') r->at++;
-  size_t length = strlen(token);
-  if (strncmp(r->at, token, length) != 0) return false;
+  size_t length = strlen(word);
+  if (strncmp(r->at, word, length) != 0) return false;
   r->at += length;
   return true;
 }
@@ -156,11 +161,11 @@ static term read_sum(reader *r) {
 
 static term read_expression(reader *r) {
   static const struct {
-    const char *token, *name;
+    const char *sign, *name;
   } comparisons[] = {{"<=", "LessOrEqual"}, {">=", "GreaterOrEqual"}, {"==", "Equal"}, {"<", "Less"}, {">", "Greater"}};
   term left = read_sum(r);
   for (size_t i = 0; i < sizeof comparisons / sizeof *comparisons; i++) {
-    if (!take(r, comparisons[i].token)) continue;
+    if (!take(r, comparisons[i].sign)) continue;
     term right = read_sum(r);
     return add_node(r, comparisons[i].name, strlen(comparisons[i].name), (term[]){left, right}, 2);
   }
@@ -178,4 +183,83 @@ rlx_value *derivative_unbroadcast(rlx_graph *g, rlx_value *value, rlx_value *lik
   const rlx_type *a = rlx_value_type(value), *b = rlx_value_type(like);
   if (type_is_concrete(a) && type_is_concrete(b) && type_equal(a, b)) return value;
   return rlx_graph_op(g, "rlx.sum_to_like", NULL, 0, (rlx_value *[]){value, like}, 2);
+}
+
+rlx_status derivative_typed(rlx_graph *g, rlx_value *v, const rlx_type *type) {
+  if (v) v->type = *type;
+  return rlx_graph_status(g);
+}
+
+rlx_value *derivative_ints(rlx_graph *g, const int64_t *values, int64_t count) {
+  rlx_tensor *t;
+  if (rlx_tensor_create(RLX_INT64, 1, &count, &t) != RLX_OK) {
+    rlx_graph_fail(g, RLX_OUT_OF_MEMORY, "no memory for a constant");
+    return NULL;
+  }
+  if (count) memcpy(rlx_tensor_data(t), values, (size_t)count * sizeof *values);
+  rlx_value *v = rlx_graph_constant(g, NULL, t);
+  rlx_tensor_destroy(t);
+  return v;
+}
+
+const char *derivative_list(const int64_t *values, int64_t count, char *to, size_t size) {
+  size_t at = 0;
+  *to = 0;
+  for (int64_t i = 0; i < count && at < size; i++)
+    at += (size_t)snprintf(to + at, size - at, "%s%lld", i ? ", " : "", (long long)values[i]);
+  return to;
+}
+
+rlx_value *derivative_filled(rlx_graph *g, const rlx_value *v, double number) {
+  rlx_tensor *t;
+  int64_t one = 1;
+  if (rlx_tensor_create(v->type.dtype, 1, &one, &t) != RLX_OK) {
+    rlx_graph_fail(g, RLX_OUT_OF_MEMORY, "no memory for a constant");
+    return NULL;
+  }
+  dtype_store(v->type.dtype, rlx_tensor_data(t), 0, number);
+  rlx_attr value = {.name = "value", .kind = RLX_ATTR_TENSOR, .tensor = t};
+  rlx_value *like = (rlx_value *)(uintptr_t)v;
+  rlx_value *shape = type_is_concrete(&v->type) ? derivative_ints(g, v->type.dims, v->type.rank)
+                                                : rlx_graph_op(g, "onnx.Shape", NULL, 0, &like, 1);
+  rlx_value *filled = rlx_graph_op(g, "onnx.ConstantOfShape", &value, 1, &shape, 1);
+  rlx_tensor_destroy(t);
+  return filled;
+}
+
+/* The text is that of a subgraph, whose inputs need no types. */
+static rlx_status add_source(rlx_graph *g, rlx_value *const *inputs, rlx_value **outputs, const char *source,
+                             size_t size) {
+  parser p = {.registry = g->registry};
+  rlx_graph *holder, *made = NULL;
+  rlx_status status = graph_create(g->registry, NULL, &holder);
+  if (status != RLX_OK) return rlx_graph_fail(g, status, "no memory for a derivative");
+  lexer_start(&p.lex, source, size, "derivative");
+  status = parser_graph(&p, holder, &made);
+  arena_finish(&p.scratch);
+  size_t first = g->nodes.count;
+  if (status == RLX_OK) status = graph_inline(g, made, inputs, outputs);
+  for (size_t i = first; i < g->nodes.count && status == RLX_OK; i++) {
+    g->nodes.data[i]->name = graph_fresh_name(g, "node");
+    if (!g->nodes.data[i]->name) status = status_no_memory(1);
+  }
+  char line[STATUS_TEXT_BYTES];
+  status_save(line);
+  rlx_graph_destroy(holder);
+  return status == RLX_OK ? rlx_graph_status(g) : rlx_graph_fail(g, status, "%s", line);
+}
+
+rlx_status derivative_text(rlx_graph *g, rlx_value *const *inputs, rlx_value **outputs, const char *format, ...) {
+  va_list args, again;
+  va_start(args, format);
+  va_copy(again, args);
+  int size = vsnprintf(NULL, 0, format, args);
+  char *source = size < 0 ? NULL : mem_alloc((size_t)size + 1);
+  if (source) vsnprintf(source, (size_t)size + 1, format, again);
+  va_end(again);
+  va_end(args);
+  rlx_status status = source ? add_source(g, inputs, outputs, source, (size_t)size)
+                             : rlx_graph_fail(g, RLX_OUT_OF_MEMORY, "no memory for the text of a derivative");
+  mem_free(source);
+  return status;
 }

@@ -304,6 +304,7 @@ static const rlx_op attention = {
     .params_size = sizeof(attention_params),
     .traits = RLX_PURE,
     .infer = infer,
+    .derive = attention_derive,
     .eval = eval,
 };
 

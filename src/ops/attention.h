@@ -30,4 +30,6 @@ static inline int64_t attention_at(bool packed, int64_t heads, int64_t length, i
 double attention_bias(const rlx_ctx *ctx, const attention_shape *s, int64_t batch, int64_t head, int64_t row,
                       int64_t column);
 
+rlx_status attention_derive(rlx_graph *g, const rlx_node *n, rlx_value **outputs);
+
 #endif

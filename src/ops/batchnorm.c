@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "ir/module.h"
 #include "ir/shape.h"
+#include "ops/_derivative.h"
 #include "ops/_number.h"
 
 /* ---- inference -------------------------------------------------------------------------------------------------- */
@@ -237,6 +238,43 @@ static rlx_status lower_old(rlx_graph *g, const rlx_node *n, rlx_value **outputs
   return rlx_graph_status(g);
 }
 
+/* ---- derivatives ------------------------------------------------------------------------------------------------ */
+
+/* Plain arithmetic. The vectors become 1 × channels × 1 …; training also gives the running statistics. */
+static rlx_status derive(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
+  const batchnorm_params *p = rlx_node_params(n);
+  rlx_value *in[5], *made[3] = {NULL};
+  for (int i = 0; i < 5; i++) in[i] = rlx_node_input(n, i);
+  int rank = rlx_value_type(in[0])->rank;
+  if (rank < 1) return rlx_graph_fail(g, RLX_UNSUPPORTED, "the rank is not known");
+  int64_t dims[RLX_MAX_RANK] = {-1, -1}, axes[RLX_MAX_RANK];
+  int others = 0;
+  for (int d = 0; d < rank; d++) {
+    if (rank > 1) dims[d] = d == 1 ? -1 : 1;
+    if (d != 1) axes[others++] = d;
+  }
+  char shape[200], over[200];
+  derivative_list(dims, rank, shape, sizeof shape);
+  derivative_list(axes, others, over, sizeof over);
+  const char *dtype = rlx_dtype_name(rlx_value_type(in[0])->dtype);
+  const char *state = rlx_dtype_name(rlx_value_type(in[3])->dtype);
+  RLX_TRY(derivative_text(
+      g, in, made,
+      "norm (x, scale, bias, mean, variance) => (y, rm, rv) <int64[%d] shape = {%s}, int64[%d] axes = {%s},"
+      " %s epsilon = {%.9g}, %s old = {%.9g}, %s new = {%.9g}> {"
+      " a = CastLike (scale, x) b = CastLike (bias, x) k = Reshape (a, shape) c = Reshape (b, shape) %s"
+      " ms = Reshape (m, shape) vs = Reshape (v, shape) z = Sub (x, ms) e = Add (vs, epsilon) d = Sqrt (e)"
+      " q = Div (z, d) w = Mul (q, k) y = Add (w, c)"
+      " mc = CastLike (m, mean) vc = CastLike (v, variance) m1 = Mul (mean, old) m2 = Mul (mc, new) rm = Add (m1, m2)"
+      " v1 = Mul (variance, old) v2 = Mul (vc, new) rv = Add (v1, v2) }",
+      rank, shape, others, over, dtype, (double)p->epsilon, state, (double)p->momentum, state, 1 - (double)p->momentum,
+      p->training_mode ? "m = ReduceMean <keepdims = 0> (x, axes) m0 = Reshape (m, shape) z0 = Sub (x, m0)"
+                         " s0 = Mul (z0, z0) v = ReduceMean <keepdims = 0> (s0, axes)"
+                       : "m = CastLike (mean, x) v = CastLike (variance, x)"));
+  for (int i = 0; i < rlx_node_output_count(n) && i < 3; i++) outputs[i] = made[i];
+  return rlx_graph_status(g);
+}
+
 /* ---- records ---------------------------------------------------------------------------------------------------- */
 
 #define EPSILON                                                                                                        \
@@ -278,6 +316,7 @@ static const rlx_op batch_normalization = {
     .params_size = sizeof(batchnorm_params),
     .traits = RLX_PURE,
     .infer = infer,
+    .derive = derive,
     .eval = eval,
 };
 

@@ -41,7 +41,8 @@ static const rlx_op bitcast = {
         (const rlx_attr_def[]){
             {.name = "to", .kind = RLX_ATTR_INT, .flags = RLX_REQUIRED, .offset = offsetof(bitcast_params, to)}, {0}},
     .params_size = sizeof(bitcast_params),
-    .traits = RLX_PURE,
+    .traits = RLX_PURE | RLX_STOP_GRADIENT,
+    .no_derivative = "the bits of a number are no function that has slopes",
     .infer = infer,
     .eval = eval,
 };

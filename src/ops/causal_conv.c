@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "ir/module.h"
+#include "ops/_derivative.h"
 #include "ops/_number.h"
 
 typedef struct causal_params {
@@ -87,6 +88,26 @@ static rlx_status eval(rlx_ctx *ctx) {
 }
 
 #define DTYPES (RLX_SET(RLX_FLOAT) | RLX_SET(RLX_FLOAT16) | RLX_SET(RLX_BFLOAT16))
+/* A depthwise convolution of the input behind its past. */
+static rlx_status derive(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
+  rlx_value *in[4], *made[2];
+  for (int i = 0; i < 4; i++) in[i] = rlx_node_input(n, i);
+  const rlx_type *w = rlx_value_type(in[WEIGHT]);
+  if (w->rank != 3 || w->dims[0] < 1 || w->dims[2] < 1)
+    return rlx_graph_fail(g, RLX_UNSUPPORTED, "the dims of the weights must be known");
+  long long kept = w->dims[2] - 1;
+  RLX_TRY(derivative_text(
+      g, in, made,
+      "causal (x, w, bias, past) => (y, state) <int64[2] pads = {%lld, 0}, int64[1] axis = {2}, int64[1] from = {%lld},"
+      " int64[1] to = {9223372036854775807}> { %s c = Conv <group = %lld> (long, w, bias) %s"
+      " state = Slice (long, from, to, axis) }",
+      kept, kept ? -kept : (long long)INT64_MAX,
+      in[PAST] ? "long = Concat <axis = 2> (past, x)" : "long = Pad (x, pads, , axis)", (long long)w->dims[0],
+      has_silu(rlx_node_params(n)) > 0 ? "s = Sigmoid (c) y = Mul (c, s)" : "y = Identity (c)"));
+  for (int i = 0; i < rlx_node_output_count(n) && i < 2; i++) outputs[i] = made[i];
+  return rlx_graph_status(g);
+}
+
 static const rlx_attr_def attrs[] = {{.name = "activation",
                                       .kind = RLX_ATTR_STRING,
                                       .offset = offsetof(causal_params, activation),
@@ -109,6 +130,7 @@ static const rlx_op causal_conv = {
     .params_size = sizeof(causal_params),
     .traits = RLX_PURE,
     .infer = infer,
+    .derive = derive,
     .eval = eval,
 };
 

@@ -2,6 +2,7 @@
 #include <stddef.h>
 
 #include "ir/module.h"
+#include "ops/_derivative.h"
 #include "ops/_strided.h"
 
 typedef struct center_params {
@@ -66,6 +67,21 @@ static rlx_status center_eval(rlx_ctx *ctx) {
   return RLX_OK;
 }
 
+/* What was cut is filled with zeros, and what was filled is cut: the same op, back to the input's dims. */
+static rlx_status center_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *grads, rlx_value **dx) {
+  const center_params *p = rlx_node_params(n);
+  rlx_value *in[2] = {grads[0], rlx_node_input(n, 0)};
+  char axes[300];
+  if (!grads[0]) return RLX_OK;
+  derivative_list(p->axes.data, p->axes.count, axes, sizeof axes);
+  if (!p->given)
+    return derivative_text(g, in, dx, "center (dy, x) => (dx) { s = Shape (x) dx = CenterCropPad (dy, s) }");
+  return derivative_text(g, in, dx,
+                         "center (dy, x) => (dx) <int64[%d] at = {%s}> {"
+                         " s = Shape (x) t = Gather (s, at) dx = CenterCropPad <axes = [%s]> (dy, t) }",
+                         (int)p->axes.count, axes, axes);
+}
+
 static const rlx_op center_crop_pad = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.CenterCropPad",
@@ -77,6 +93,7 @@ static const rlx_op center_crop_pad = {
     .params_size = sizeof(center_params),
     .traits = RLX_PURE,
     .infer = center_infer,
+    .vjp = center_vjp,
     .eval = center_eval,
 };
 

@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "ir/module.h"
+#include "ops/_derivative.h"
 #include "ops/_number.h"
 #include "ops/_window.h"
 
@@ -114,6 +115,33 @@ static rlx_status eval(rlx_ctx *ctx) {
   return sums[x->dtype](ctx, &w);
 }
 
+/* dX: every block of dY as a column: a convolution with a filter for each place in the block. */
+static rlx_status vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_value **dx) {
+  const col2im_params *p = rlx_node_params(n);
+  const rlx_tensor *image = rlx_node_constant(n, IMAGE), *block = rlx_node_constant(n, BLOCK);
+  window w;
+  if (!dy[0]) return RLX_OK;
+  if (!image || !block) return rlx_graph_fail(g, RLX_UNSUPPORTED, "image_shape and block_shape are not constant");
+  const char *bad =
+      window_resolve(&p->window, (int)rlx_tensor_count(image), rlx_tensor_data(image), rlx_tensor_data(block), &w);
+  if (bad) return rlx_graph_fail(g, RLX_INVALID, "%s", bad);
+  char in[300], kernel[300], strides[300], dilations[300], begin[300], end[300];
+  const char *dtype = rlx_dtype_name(rlx_value_type(rlx_node_input(n, COLUMNS))->dtype);
+  long long taps = window_kernel_count(&w);
+  return derivative_text(g, (rlx_value *[]){dy[0], rlx_node_input(n, COLUMNS)}, dx,
+                         "columns (dy, x) => (dx) <int64[%d] rows = {-1, 1, %s}, int64[%d] taps = {%lld, 1, %s},"
+                         " int64[2] square = {%lld, %lld}> { r = Reshape (dy, rows)"
+                         " z = ConstantOfShape <value = %s[1] {0}> (square) e = EyeLike (z) k = Reshape (e, taps)"
+                         " c = Conv <strides = [%s], dilations = [%s], pads = [%s, %s]> (r, k)"
+                         " s = Shape (x) dx = Reshape (c, s) }",
+                         w.rank + 2, derivative_list(w.in, w.rank, in, sizeof in), w.rank + 2, taps,
+                         derivative_list(w.kernel, w.rank, kernel, sizeof kernel), taps, taps, dtype,
+                         derivative_list(w.stride, w.rank, strides, sizeof strides),
+                         derivative_list(w.dilation, w.rank, dilations, sizeof dilations),
+                         derivative_list(w.begin, w.rank, begin, sizeof begin),
+                         derivative_list(w.end, w.rank, end, sizeof end));
+}
+
 static const rlx_attr_def attrs[] = {
     {.name = "strides", .kind = RLX_ATTR_INTS, .offset = offsetof(col2im_params, window.strides)},
     {.name = "pads", .kind = RLX_ATTR_INTS, .offset = offsetof(col2im_params, window.pads)},
@@ -134,6 +162,7 @@ static const rlx_op col2im = {
     .params_size = sizeof(col2im_params),
     .traits = RLX_PURE,
     .infer = infer,
+    .vjp = vjp,
     .eval = eval,
 };
 

@@ -37,4 +37,9 @@ rlx_status conv_infer(rlx_infer *ctx, int weights);
 /* rlx_op.vjp of Conv; all dims must be known. */
 rlx_status conv_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_value **dx);
 
+/* Of the convolution of that shape, whose dims are all known: the gradient of its weights. */
+rlx_value *conv_weights_gradient(rlx_graph *g, const conv_shape *s, rlx_value *x, rlx_value *dy);
+/* The sum of v over all axes but the second: the gradient of a bias. */
+rlx_value *conv_bias_gradient(rlx_graph *g, rlx_value *v, int rank);
+
 #endif

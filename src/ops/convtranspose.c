@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "ir/module.h"
 #include "ops/_wide.h"
+#include "ops/conv.h"
 
 static bool is(const rlx_string *s, const char *word) {
   return s->data && strlen(word) == s->size && memcmp(s->data, word, s->size) == 0;
@@ -189,6 +190,38 @@ static rlx_status eval(rlx_ctx *ctx) {
   return status;
 }
 
+/* ---- derivatives ------------------------------------------------------------------------------------------------ */
+
+/* The adjoint of the convolution from Y to X with the same weights: dX is that convolution of dY. */
+static rlx_status vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_value **dx) {
+  rlx_value *x = rlx_node_input(n, 0), *w = rlx_node_input(n, 1);
+  const rlx_type *xt = rlx_value_type(x), *wt = rlx_value_type(w);
+  if (!dy[0]) return RLX_OK;
+  bool known = xt->rank >= 3 && xt->rank < RLX_MAX_RANK && wt->rank == xt->rank;
+  for (int d = 0; known && d < xt->rank; d++) known = xt->dims[d] > 0 && wt->dims[d] > 0;
+  if (!known) return rlx_graph_fail(g, RLX_UNSUPPORTED, "shapes must be known and not empty");
+  convtranspose_shape t;
+  const char *bad = convtranspose_resolve(rlx_node_params(n), xt->rank, xt->dims, wt->rank, wt->dims, &t);
+  if (bad) return rlx_graph_fail(g, RLX_INVALID, "%s", bad);
+  conv_shape s = {.window = t.window, .batch = t.batch, .channels = t.maps, .maps = t.channels, .group = t.group};
+  const window *win = &t.window;
+  int64_t pads[2 * WINDOW_MAX];
+  size_t rank = (size_t)win->rank;
+  for (int d = 0; d < win->rank; d++) { /* at the end so much that exactly the elements of X come out */
+    int64_t reach = (win->out[d] - 1) * win->stride[d] + (win->kernel[d] - 1) * win->dilation[d] + 1;
+    pads[d] = win->begin[d];
+    pads[win->rank + d] = reach - win->in[d] - win->begin[d];
+  }
+  rlx_attr attrs[] = {{.name = "strides", .kind = RLX_ATTR_INTS, .ints = win->stride, .count = rank},
+                      {.name = "dilations", .kind = RLX_ATTR_INTS, .ints = win->dilation, .count = rank},
+                      {.name = "pads", .kind = RLX_ATTR_INTS, .ints = pads, .count = 2 * rank},
+                      RLX_ATTR_I("group", t.group)};
+  dx[0] = rlx_graph_op(g, "onnx.Conv", attrs, 4, (rlx_value *[]){dy[0], w}, 2);
+  dx[1] = conv_weights_gradient(g, &s, dy[0], x);
+  if (rlx_node_input(n, 2)) dx[2] = conv_bias_gradient(g, dy[0], xt->rank);
+  return rlx_graph_status(g);
+}
+
 static const rlx_attr_def attrs[] = {
     WINDOW_ATTRS(convtranspose_params),
     WINDOW_KERNEL(convtranspose_params, 0),
@@ -219,6 +252,7 @@ static const rlx_op conv_transpose = {
     .params_size = sizeof(convtranspose_params),
     .traits = RLX_PURE,
     .infer = infer,
+    .vjp = vjp,
     .eval = eval,
 };
 

@@ -1,7 +1,9 @@
 /* cumulative.c — CumSum and CumProd: running sums and products along an axis. */
 #include <stddef.h>
 
+#include "ir/dtype.h"
 #include "ir/module.h"
+#include "ops/_derivative.h"
 #include "ops/_move.h"
 #include "ops/_typed.h"
 
@@ -133,6 +135,23 @@ static const rlx_op cumsum = {
     .eval = cumsum_eval,
 };
 
+/* As a scan: dividing by the elements would not do where they are zero. */
+static rlx_status cumprod_derive(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
+  const cumulative_params *p = rlx_node_params(n);
+  const rlx_tensor *axis = rlx_node_constant(n, 1);
+  if (!axis || axis->count != 1) return rlx_graph_fail(g, RLX_UNSUPPORTED, "the axis is not constant");
+  rlx_value *in[1] = {rlx_node_input(n, 0)};
+  long long at = (long long)dtype_load_int(axis->dtype, rlx_tensor_data(axis), 0), back = p->reverse != 0;
+  return derivative_text(
+      g, in, outputs,
+      "cumprod (x) => (y) <int64[1] one = {1}, int64[1] axis = {%lld}, %s unit = {1}> {"
+      " sum = ReduceSum <keepdims = 0> (x, axis) size = Shape (sum) first = Expand (unit, size)"
+      " last, y = Scan <num_scan_inputs = 1, scan_input_axes = [%lld], scan_output_axes = [%lld],"
+      " scan_input_directions = [%lld], scan_output_directions = [%lld], body ="
+      " step (before, item) => (after, out) { after = Mul (before, item) out = Identity (%s) }> (first, x) }",
+      at, rlx_dtype_name(rlx_value_type(in[0])->dtype), at, at, back, back, p->exclusive ? "before" : "after");
+}
+
 static const rlx_op cumprod = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.CumProd",
@@ -144,6 +163,7 @@ static const rlx_op cumprod = {
     .params_size = sizeof(cumulative_params),
     .traits = RLX_PURE,
     .infer = cumulative_infer,
+    .derive = cumprod_derive,
     .eval = cumprod_eval,
 };
 

@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "ir/dtype.h"
 #include "ir/module.h"
+#include "ops/_derivative.h"
 #include "ops/_wide.h"
 #include "ops/_window.h"
 
@@ -136,6 +138,64 @@ static rlx_status eval(rlx_ctx *ctx) {
   return status;
 }
 
+/* ---- derivatives ------------------------------------------------------------------------------------------------ */
+
+/* Where each tap lies without offset: 1 × taps × 2 × out. */
+static rlx_value *tap_positions(rlx_graph *g, const window *w, rlx_dtype dtype) {
+  int64_t dims[5] = {1, w->kernel[0] * w->kernel[1], 2, w->out[0], w->out[1]};
+  rlx_tensor *t;
+  if (rlx_tensor_create(dtype, 5, dims, &t) != RLX_OK) {
+    rlx_graph_fail(g, RLX_OUT_OF_MEMORY, "no memory for a constant");
+    return NULL;
+  }
+  int64_t plane = w->out[0] * w->out[1];
+  for (int64_t i = 0; i < dims[1] * 2 * plane; i++) {
+    int64_t k = i / plane / 2, d = i / plane % 2, at = d ? i % w->out[1] : i % plane / w->out[1];
+    int64_t tap = d ? k % w->kernel[1] : k / w->kernel[1];
+    dtype_store(dtype, rlx_tensor_data(t), i, (double)(at * w->stride[d] - w->begin[d] + tap * w->dilation[d]));
+  }
+  rlx_value *v = rlx_graph_constant(g, NULL, t);
+  rlx_tensor_destroy(t);
+  return v;
+}
+
+/* GridSample at the moved taps, and a product with the weights. */
+static rlx_status derive(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
+  const deform_params *p = rlx_node_params(n);
+  rlx_value *in[6];
+  for (int i = 0; i < 5; i++) in[i] = rlx_node_input(n, i);
+  const rlx_type *x = rlx_value_type(in[0]), *w = rlx_value_type(in[1]);
+  bool known = x->rank == 4 && w->rank == 4;
+  for (int d = 0; known && d < 4; d++) known = x->dims[d] > 0 && w->dims[d] > 0;
+  if (!known) return rlx_graph_fail(g, RLX_UNSUPPORTED, "the dims of X and W must be known");
+  window win;
+  const char *bad = window_resolve(&p->window, 2, x->dims + 2, w->dims + 2, &win);
+  if (bad) return rlx_graph_fail(g, RLX_INVALID, "%s", bad);
+  in[5] = tap_positions(g, &win, x->dtype);
+  long long taps = win.kernel[0] * win.kernel[1], batch = x->dims[0], blocks = batch * p->offset_group;
+  long long depth = x->dims[1] / p->offset_group, oh = win.out[0], ow = win.out[1], h = x->dims[2], across = x->dims[3];
+  long long group = p->group, maps = w->dims[0];
+  const char *t = rlx_dtype_name(x->dtype);
+  return derivative_text(
+      g, in, outputs,
+      "deform (x, w, offset, b, mask, base) => (y) <int64[5] moved = {%lld, %lld, 2, %lld, %lld}, int64 zero = {0},"
+      " int64 one = {1}, int64[1] last = {-1}, int64[4] lines = {%lld, %lld, %lld, 2},"
+      " int64[4] images = {%lld, %lld, %lld, %lld}, int64[4] weights = {%lld, 1, %lld, %lld},"
+      " int64[4] columns = {%lld, %lld, %lld, %lld}, int64[4] filters = {1, %lld, %lld, %lld},"
+      " int64[4] result = {%lld, %lld, %lld, %lld}, int64[4] channels = {1, -1, 1, 1},"
+      " %s ys = {%.17g}, %s yt = {%.17g}, %s xs = {%.17g}, %s xt = {%.17g}> {"
+      " o = Reshape (offset, moved) q = Add (o, base) y0 = Gather <axis = 2> (q, zero) x0 = Gather <axis = 2> (q, one)"
+      " y1 = Mul (y0, ys) y2 = Add (y1, yt) x1 = Mul (x0, xs) x2 = Add (x1, xt)"
+      " y3 = Unsqueeze (y2, last) x3 = Unsqueeze (x2, last) xy = Concat <axis = -1> (x3, y3) grid = Reshape (xy, lines)"
+      " im = Reshape (x, images) s = GridSample (im, grid) %s c = Reshape (m, columns) f = Reshape (w, filters)"
+      " p = MatMul (f, c) r = Reshape (p, result) %s }",
+      blocks, taps, oh, ow, blocks, taps * oh, ow, blocks, depth, h, across, blocks, taps * oh, ow, batch, group,
+      (long long)x->dims[1] / group * taps, oh * ow, group, maps / group, (long long)w->dims[1] * taps, batch, maps, oh,
+      ow, t, 2 / (double)h, t, 1 / (double)h - 1, t, 2 / (double)across, t, 1 / (double)across - 1,
+      in[4] ? "k = Reshape (mask, weights) m = Mul (s, k)" : "m = Identity (s)",
+      in[3] ? "bias = Reshape (b, channels) y = Add (r, bias)" : "y = Identity (r)");
+}
+
 #define GROUP(attr_name, member)                                                                                       \
   {.name = attr_name, .kind = RLX_ATTR_INT, .flags = RLX_RANGED, .offset = offsetof(deform_params, member),            \
    .default_int = 1, .min = 1, .max = INT32_MAX}
@@ -159,6 +219,7 @@ static const rlx_op deform_conv = {
     .params_size = sizeof(deform_params),
     .traits = RLX_PURE,
     .infer = infer,
+    .derive = derive,
     .eval = eval,
 };
 

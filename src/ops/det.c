@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "ir/module.h"
+#include "ops/_derivative.h"
 #include "ops/_move.h"
 
 static const rlx_port det_inputs[] = {{.name = "X", .variable = "T", .dtypes = RLX_SET_FLOATS}, {0}};
@@ -59,6 +60,31 @@ static rlx_status det_eval(rlx_ctx *ctx) {
   return RLX_OK;
 }
 
+/* By Faddeev and LeVerrier: with M_1 = 1 and c_k = -tr(A M_k) / k, M_(k+1) = A M_k + c_k; det = (-1)^n c_n. No division
+ * by elements, so that derivatives are right where the determinant is zero, too. */
+static rlx_status det_derive(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
+  rlx_value *x = rlx_node_input(n, 0), *in[2] = {x, NULL}, *made[2] = {NULL, NULL};
+  const rlx_type *t = rlx_value_type(x);
+  int64_t size = t->rank < 2 ? -1 : t->dims[t->rank - 1];
+  const char *dtype = rlx_dtype_name(t->dtype);
+  if (size < 1 || size > 64) return rlx_graph_fail(g, RLX_UNSUPPORTED, "the size must be known, and 1 to 64");
+  for (int64_t k = 1; k <= size; k++) {
+    rlx_status status = derivative_text(
+        g, in, made,
+        "step (a, m) => (next, c) <int64[2] square = {%lld, %lld}, int64[2] axes = {-2, -1}, %s by = {%.17g}> {"
+        " z = ConstantOfShape <value = %s[1] {0}> (square) unit = EyeLike (z) am = %s"
+        " d = Mul (am, unit) trace = ReduceSum (d, axes) c = Mul (trace, by) shift = Mul (unit, c)"
+        " next = Add (am, shift) }",
+        (long long)size, (long long)size, dtype, -1.0 / (double)k, dtype, k == 1 ? "Identity (a)" : "MatMul (a, m)");
+    if (status != RLX_OK) return status;
+    in[1] = made[0];
+  }
+  return derivative_text(g, &made[1], outputs,
+                         "det (c) => (y) <int64[2] axes = {-2, -1}, %s sign = {%d}> {"
+                         " s = Squeeze (c, axes) y = Mul (s, sign) }",
+                         dtype, size % 2 ? -1 : 1);
+}
+
 static const rlx_op det = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Det",
@@ -69,6 +95,7 @@ static const rlx_op det = {
     .outputs = det_outputs,
     .traits = RLX_PURE,
     .infer = det_infer,
+    .derive = det_derive,
     .eval = det_eval,
 };
 

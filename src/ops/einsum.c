@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "ir/module.h"
 #include "ops/_convert.h"
+#include "ops/_derivative.h"
 #include "ops/_einsum.h"
 #include "ops/_strided.h"
 
@@ -356,22 +357,99 @@ static void put_term(const einsum_term *t, char *text, size_t *at) {
   }
 }
 
-/* Whether every label of term i occurs, once, in it, and in the output or another term. */
-static bool term_has_gradient(const einsum_equation *e, int i) {
-  for (int k = 0; k < e->input[i].count; k++) {
-    int uses = 0, own = 0;
-    for (int j = 0; j < e->operands; j++)
-      for (int m = 0; m < e->input[j].count; m++) {
-        uses += e->input[j].label[m] == e->input[i].label[k];
-        own += j == i && e->input[j].label[m] == e->input[i].label[k];
-      }
-    for (int m = 0; m < e->output.count; m++) uses += e->output.label[m] == e->input[i].label[k];
-    if (own != 1 || uses < 2) return false;
-  }
-  return true;
+/* The gradient of one operand as an Einsum: dy and the other operands, then ones for labels that only this operand has
+ * and summed over, and identity matrices for labels that it repeats. */
+typedef struct einsum_gradient {
+  rlx_graph *g;
+  rlx_value *inputs[EINSUM_OPERANDS + 2 * RLX_MAX_RANK];
+  int count;
+  char text[64 * (RLX_MAX_RANK + 4)];
+  size_t at;
+  bool used[EINSUM_LABELS]; /* labels of the equation */
+} einsum_gradient;
+
+static void gradient_operand(einsum_gradient *e, rlx_value *v, const einsum_term *t) {
+  if (e->count) e->text[e->at++] = ',';
+  put_term(t, e->text, &e->at);
+  e->inputs[e->count++] = v;
 }
 
-/* The gradient of operand i: dy times the other operands, summed to i's labels. */
+/* The extent of axis d of v, as a vector of one, and what is filled with it. */
+static rlx_value *gradient_extra(rlx_graph *g, rlx_value *v, int d, bool square) {
+  rlx_value *made = NULL;
+  const char *dtype = rlx_dtype_name(rlx_value_type(v)->dtype);
+  (void)derivative_text(g, &v, &made,
+                        "extra (x) => (y) { n = Shape <start = %d, end = %d> (x) s = %s"
+                        " o = ConstantOfShape <value = %s[1] {%d}> (s) y = %s (o) }",
+                        d, d + 1, square ? "Concat <axis = 0> (n, n)" : "Identity (n)", dtype, square ? 0 : 1,
+                        square ? "EyeLike" : "Identity");
+  return made;
+}
+
+static bool term_has(const einsum_term *t, int label, int before) {
+  for (int k = 0; k < t->count && k < before; k++)
+    if (t->label[k] == label) return true;
+  return false;
+}
+
+/* The labels of the result: those of term i, a repeated one under a name of its own. */
+static rlx_status gradient_labels(einsum_gradient *e, const einsum_equation *q, int i, rlx_value *x,
+                                  einsum_term *result) {
+  const einsum_term *t = &q->input[i];
+  int rank = rlx_value_type(x)->rank;
+  bool behind = false; /* the ellipsis: axes count from the end */
+  *result = *t;
+  for (int k = 0; k < t->count; k++) {
+    int label = t->label[k], axis = behind ? rank - (t->count - k) : k;
+    behind = behind || label == EINSUM_ELLIPSIS;
+    bool known = term_has(&q->output, label, q->output.count);
+    for (int j = 0; j < q->operands; j++) known |= j != i && term_has(&q->input[j], label, q->input[j].count);
+    if (label == EINSUM_ELLIPSIS) {
+      if (!known) return rlx_graph_fail(e->g, RLX_UNSUPPORTED, "an ellipsis that is summed over");
+      continue;
+    }
+    if (e->count + 1 >= EINSUM_OPERANDS)
+      return rlx_graph_fail(e->g, RLX_UNSUPPORTED, "its equation has too many operands");
+    einsum_term one = {.count = 1};
+    one.label[0] = (int8_t)label;
+    if (term_has(t, label, k)) { /* a diagonal */
+      int fresh = 0;
+      while (fresh < 52 && e->used[fresh]) fresh++;
+      if (fresh == 52) return rlx_graph_fail(e->g, RLX_UNSUPPORTED, "its equation has too many labels");
+      e->used[fresh] = true;
+      one.count = 2;
+      one.label[1] = result->label[k] = (int8_t)fresh;
+      gradient_operand(e, gradient_extra(e->g, x, axis, true), &one);
+    } else if (!known) {
+      gradient_operand(e, gradient_extra(e->g, x, axis, false), &one);
+    }
+  }
+  return rlx_graph_status(e->g);
+}
+
+static rlx_status operand_gradient(rlx_graph *g, const rlx_node *n, const einsum_equation *q, int i, rlx_value *dy,
+                                   rlx_value **out) {
+  einsum_gradient e = {.g = g};
+  einsum_term result;
+  rlx_value *x = rlx_node_input(n, i);
+  if (rlx_value_type(x)->rank < 0) return rlx_graph_fail(g, RLX_UNSUPPORTED, "the rank of input %d is not known", i);
+  for (int j = 0; j < q->operands; j++)
+    for (int k = 0; k < q->input[j].count; k++)
+      if (q->input[j].label[k] != EINSUM_ELLIPSIS) e.used[q->input[j].label[k]] = true;
+  gradient_operand(&e, dy, &q->output);
+  for (int j = 0; j < q->operands; j++)
+    if (j != i) gradient_operand(&e, rlx_node_input(n, j), &q->input[j]);
+  rlx_status status = gradient_labels(&e, q, i, x, &result);
+  if (status != RLX_OK) return status;
+  memcpy(e.text + e.at, "->", 2);
+  e.at += 2;
+  put_term(&result, e.text, &e.at);
+  rlx_attr attr = {.name = "equation", .kind = RLX_ATTR_STRING, .s = {e.text, e.at}};
+  rlx_value *grad = rlx_graph_op(g, "onnx.Einsum", &attr, 1, e.inputs, e.count);
+  *out = graph_op2(g, "rlx.sum_to_like", grad, x);
+  return rlx_graph_status(g);
+}
+
 static rlx_status einsum_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *output_grads, rlx_value **input_grads) {
   const einsum_params *p = rlx_node_params(n);
   einsum_equation e;
@@ -380,26 +458,8 @@ static rlx_status einsum_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *
   if (count > 8 || einsum_parse(NULL, p->equation, count, &e) != RLX_OK)
     return rlx_graph_fail(g, RLX_UNSUPPORTED, "no gradient of Einsum of %d inputs", count);
   for (int i = 0; i < count; i++) {
-    if (!term_has_gradient(&e, i))
-      return rlx_graph_fail(g, RLX_UNSUPPORTED,
-                            "no gradient of Einsum where a label is repeated or summed within one input");
-    char text[16 * (RLX_MAX_RANK + 4)];
-    size_t at = 0;
-    rlx_value *inputs[9] = {output_grads[0]};
-    int k = 1;
-    put_term(&e.output, text, &at);
-    for (int j = 0; j < count; j++) {
-      if (j == i) continue;
-      text[at++] = ',';
-      put_term(&e.input[j], text, &at);
-      inputs[k++] = rlx_node_input(n, j);
-    }
-    memcpy(text + at, "->", 2);
-    at += 2;
-    put_term(&e.input[i], text, &at);
-    rlx_attr attr = {.name = "equation", .kind = RLX_ATTR_STRING, .s = {text, at}};
-    rlx_value *grad = rlx_graph_op(g, "onnx.Einsum", &attr, 1, inputs, k);
-    input_grads[i] = graph_op2(g, "rlx.sum_to_like", grad, rlx_node_input(n, i));
+    rlx_status status = operand_gradient(g, n, &e, i, output_grads[0], &input_grads[i]);
+    if (status != RLX_OK) return status;
   }
   return rlx_graph_status(g);
 }

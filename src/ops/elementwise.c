@@ -221,7 +221,8 @@ static const char *const shift_samples[] = {"uint8[2,3], uint8[3] {direction = \
       .outputs = out_##row,                                                                                            \
       .attrs = attrs_##row,                                                                                            \
       .params_size = sizeof(ew_params),                                                                                \
-      .traits = RLX_PURE | RLX_ELEMENTWISE,                                                                            \
+      .traits = RLX_PURE | RLX_ELEMENTWISE | (sizeof(dx dy dz) > 1 ? 0 : RLX_STOP_GRADIENT),                           \
+      .no_derivative = sizeof(dx dy dz) > 1 ? NULL : "constant almost everywhere",                                     \
       .infer = infer_##row,                                                                                            \
       .vjp = vjp_##row,                                                                                                \
       .jvp = jvp_##row,                                                                                                \

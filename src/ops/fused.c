@@ -54,6 +54,7 @@ static const rlx_op fused = {
                                     {0}},
     .params_size = sizeof(fused_params),
     .traits = RLX_PURE | RLX_ELEMENTWISE,
+    .no_derivative = "made by compiling, after derivatives",
     .infer = infer,
     .eval = eval,
 };

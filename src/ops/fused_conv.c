@@ -67,6 +67,7 @@ static const rlx_op op = {
     .attrs = attrs,
     .params_size = sizeof(fused_conv_params),
     .traits = RLX_PURE,
+    .no_derivative = "made by compiling, after derivatives",
     .infer = infer,
     .eval = eval,
 };

@@ -4,14 +4,9 @@
 
 #include "base/status.h"
 #include "ir/module.h"
+#include "ops/_gridsample.h"
 #include "ops/_number.h"
 #include "ops/_window.h"
-
-typedef struct grid_params {
-  uint64_t given;
-  rlx_string mode, padding_mode;
-  int64_t align_corners;
-} grid_params;
 
 typedef enum sampling { SAMPLE_LINEAR, SAMPLE_NEAREST, SAMPLE_CUBIC } sampling;
 typedef enum outside { OUTSIDE_ZEROS, OUTSIDE_BORDER, OUTSIDE_REFLECTION } outside;
@@ -24,10 +19,6 @@ typedef struct grid_task {
   outside padding;
   bool corners;
 } grid_task;
-
-static bool is(const rlx_string *s, const char *word) {
-  return s->data && strlen(word) == s->size && memcmp(s->data, word, s->size) == 0;
-}
 
 static double reflect(double v, double low, double high) {
   double range = high - low;
@@ -150,16 +141,16 @@ static rlx_status eval_sample(rlx_ctx *ctx) {
   grid_task t = {.x = x, .grid = grid, .y = y, .axes = x->rank - 2, .channels = x->dims[1], .in = 1, .out = 1};
   for (int d = 2; d < x->rank; d++) t.in *= x->dims[d], t.out *= y->dims[d];
   t.corners = p->align_corners != 0;
-  t.mode = is(&p->mode, "nearest")                            ? SAMPLE_NEAREST
-           : is(&p->mode, "cubic") || is(&p->mode, "bicubic") ? SAMPLE_CUBIC
-                                                              : SAMPLE_LINEAR;
-  if (t.mode == SAMPLE_LINEAR && !is(&p->mode, "linear") && !is(&p->mode, "bilinear")) {
+  t.mode = grid_word(&p->mode, "nearest")                                   ? SAMPLE_NEAREST
+           : grid_word(&p->mode, "cubic") || grid_word(&p->mode, "bicubic") ? SAMPLE_CUBIC
+                                                                            : SAMPLE_LINEAR;
+  if (t.mode == SAMPLE_LINEAR && !grid_word(&p->mode, "linear") && !grid_word(&p->mode, "bilinear")) {
     return rlx_fail(ctx, RLX_INVALID, "mode is not linear, nearest or cubic");
   }
-  t.padding = is(&p->padding_mode, "border")       ? OUTSIDE_BORDER
-              : is(&p->padding_mode, "reflection") ? OUTSIDE_REFLECTION
-                                                   : OUTSIDE_ZEROS;
-  if (t.padding == OUTSIDE_ZEROS && !is(&p->padding_mode, "zeros")) {
+  t.padding = grid_word(&p->padding_mode, "border")       ? OUTSIDE_BORDER
+              : grid_word(&p->padding_mode, "reflection") ? OUTSIDE_REFLECTION
+                                                          : OUTSIDE_ZEROS;
+  if (t.padding == OUTSIDE_ZEROS && !grid_word(&p->padding_mode, "zeros")) {
     return rlx_fail(ctx, RLX_INVALID, "padding_mode is not zeros, border or reflection");
   }
   if (y->count == 0) return RLX_OK;
@@ -256,6 +247,7 @@ static const rlx_op grid_sample = {
     .params_size = sizeof(grid_params),
     .traits = RLX_PURE,
     .infer = infer_sample,
+    .derive = grid_sample_derive,
     .eval = eval_sample,
 };
 static const rlx_op affine_grid = {
@@ -270,6 +262,7 @@ static const rlx_op affine_grid = {
     .params_size = sizeof(grid_params),
     .traits = RLX_PURE,
     .infer = infer_affine,
+    .derive = affine_grid_derive,
     .eval = eval_affine,
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "ir/module.h"
+#include "ops/_derivative.h"
 #include "ops/_number.h"
 
 const char *groupnorm_resolve(int rank, const int64_t *dims, int64_t groups, int64_t scale_count, bool per_group,
@@ -94,6 +95,32 @@ static rlx_status eval_group(rlx_ctx *ctx) { return eval(ctx, true); }
 #define GROUPS                                                                                                         \
   {.name = "num_groups", .kind = RLX_ATTR_INT, .flags = RLX_REQUIRED | RLX_RANGED,                                     \
    .offset = offsetof(groupnorm_params, num_groups), .min = 1, .max = INT32_MAX}
+/* ---- derivatives ------------------------------------------------------------------------------------------------ */
+
+/* Samples × groups × elements, normalised; then scaled by group or, in the input's own shape, by channel. */
+static rlx_status derive(rlx_graph *g, const rlx_node *n, rlx_value **outputs, bool per_group) {
+  const groupnorm_params *p = rlx_node_params(n);
+  rlx_value *in[3] = {rlx_node_input(n, 0), rlx_node_input(n, 1), rlx_node_input(n, 2)};
+  int rank = rlx_value_type(in[0])->rank;
+  if (rank < 2) return rlx_graph_fail(g, RLX_UNSUPPORTED, "the rank is not known");
+  int64_t dims[RLX_MAX_RANK];
+  for (int d = 0; d < rank; d++) dims[d] = d == 1 ? -1 : 1;
+  char shape[200];
+  derivative_list(dims, rank, shape, sizeof shape);
+  return derivative_text(
+      g, in, outputs,
+      "norm (x, scale, bias) => (y) <int64[3] rows = {0, %lld, -1}, int64[1] axis = {2}, int64[%d] shape = {%s},"
+      " int64[3] groups = {1, -1, 1}, %s epsilon = {%.9g}> {"
+      " own = Shape (x) r = Reshape (x, rows) m = ReduceMean (r, axis) z = Sub (r, m) s = Mul (z, z)"
+      " v = ReduceMean (s, axis) e = Add (v, epsilon) d = Sqrt (e) q = Div (z, d)"
+      " a0 = CastLike (scale, x) b0 = CastLike (bias, x) %s }",
+      (long long)p->num_groups, rank, shape, rlx_dtype_name(rlx_value_type(in[0])->dtype), (double)p->epsilon,
+      per_group ? "a = Reshape (a0, groups) b = Reshape (b0, groups) w = Mul (q, a) t = Add (w, b) y = Reshape (t, own)"
+                : "t = Reshape (q, own) a = Reshape (a0, shape) b = Reshape (b0, shape) w = Mul (t, a) y = Add (w, b)");
+}
+static rlx_status derive_channel(rlx_graph *g, const rlx_node *n, rlx_value **y) { return derive(g, n, y, false); }
+static rlx_status derive_group(rlx_graph *g, const rlx_node *n, rlx_value **y) { return derive(g, n, y, true); }
+
 static const rlx_attr_def instance_attrs[] = {
     EPSILON,
     {.name = "consumed_inputs", .kind = RLX_ATTR_INTS, .offset = offsetof(groupnorm_params, consumed_inputs)},
@@ -108,21 +135,21 @@ static const rlx_port inputs[] = {
     {"input", "T", RLX_SET_FLOATS, 0, 0}, {"scale", "T", RLX_SET_FLOATS, 0, 0}, {"B", "T", RLX_SET_FLOATS, 0, 0}, {0}};
 static const rlx_port outputs[] = {{"output", "T", RLX_SET_FLOATS, 0, 0}, {0}};
 
-#define RECORD(op_name, since, text, attr_rows, eval_fn, ...)                                                          \
+#define RECORD(op_name, since, text, attr_rows, eval_fn, derive_fn, ...)                                                          \
   {                                                                                                                    \
     .struct_size = sizeof(rlx_op), .name = op_name, .version = since, .doc = text,                                     \
     .samples = (const char *const[]){__VA_ARGS__, NULL}, .inputs = inputs, .outputs = outputs, .attrs = attr_rows,     \
-    .params_size = sizeof(groupnorm_params), .traits = RLX_PURE, .infer = infer, .eval = eval_fn                       \
+    .params_size = sizeof(groupnorm_params), .traits = RLX_PURE, .infer = infer, .eval = eval_fn, .derive = derive_fn                       \
   }
 static const rlx_op instance =
     RECORD("onnx.InstanceNormalization", 1, "Normalises each channel of each sample by its own mean and variance.",
-           instance_attrs, eval_channel, "float[2,3,4,5], float[3], float[3]");
+           instance_attrs, eval_channel, derive_channel, "float[2,3,4,5], float[3], float[3]");
 static const rlx_op group =
     RECORD("onnx.GroupNormalization", 21, "Normalises each group of channels of each sample; scale and bias a channel.",
-           group_attrs, eval_channel, "float[2,4,3,5], float[4], float[4] {num_groups = 2}");
+           group_attrs, eval_channel, derive_channel, "float[2,4,3,5], float[4], float[4] {num_groups = 2}");
 static const rlx_op group18 =
     RECORD("onnx.GroupNormalization", 18, "Normalises each group of channels of each sample; scale and bias a group.",
-           group18_attrs, eval_group, "float[2,4,3,5], float[2], float[2] {num_groups = 2}");
+           group18_attrs, eval_group, derive_group, "float[2,4,3,5], float[2], float[2] {num_groups = 2}");
 
 static const rlx_op *const ops[] = {&instance, &group, &group18, NULL};
 const rlx_module ops_groupnorm = {.ops = ops};

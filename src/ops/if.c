@@ -3,6 +3,7 @@
 
 #include "ir/module.h"
 #include "ir/shape.h"
+#include "ops/_body_derivative.h"
 #include "ops/_loop.h"
 
 typedef struct if_params {
@@ -88,6 +89,8 @@ static const rlx_op op_if = {
     .params_size = sizeof(if_params),
     .traits = RLX_CONTROL_FLOW,
     .infer = infer,
+    .vjp = body_branch_vjp,
+    .jvp = body_branch_jvp,
     .eval = eval,
 };
 

@@ -125,7 +125,8 @@ static const rlx_op encoder = {
     .outputs = (const rlx_port[]){{.name = "Y", .dtypes = TABLE_TYPES}, {0}},
     .attrs = attrs,
     .params_size = sizeof(encoder_params),
-    .traits = RLX_PURE,
+    .traits = RLX_PURE | RLX_STOP_GRADIENT,
+    .no_derivative = "a look-up of keys",
     .infer = infer,
     .eval = eval,
 };

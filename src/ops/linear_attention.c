@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "ir/module.h"
+#include "ops/_derivative.h"
 #include "ops/_wide.h"
 
 typedef struct linear_params {
@@ -173,6 +174,47 @@ static rlx_status eval(rlx_ctx *ctx) {
 }
 
 #define DTYPES (RLX_SET(RLX_FLOAT) | RLX_SET(RLX_FLOAT16) | RLX_SET(RLX_BFLOAT16))
+/* ---- derivatives ------------------------------------------------------------------------------------------------ */
+
+/* A scan over the steps; the state is batch × heads × size × value size. */
+static rlx_status derive(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
+  const linear_params *p = rlx_node_params(n);
+  rlx_value *in[INPUTS], *made[2];
+  for (int i = 0; i < INPUTS; i++) in[i] = rlx_node_input(n, i);
+  const rlx_type *q = rlx_value_type(in[QUERY]), *v = rlx_value_type(in[VALUE]);
+  bool gated, delta;
+  if (!parse_rule(p, &gated, &delta)) return rlx_graph_fail(g, RLX_INVALID, "update_rule is not known");
+  if (q->rank != 3 || v->rank != 3 || q->dims[2] < 0 || v->dims[2] < 0 || !in[DECAY] != !gated || !in[BETA] != !delta)
+    return rlx_graph_fail(g, RLX_UNSUPPORTED, "the heads' sizes must be known");
+  long long kv = p->kv_num_heads, size = q->dims[2] / p->q_num_heads, v_size = v->dims[2] / kv;
+  double scale = p->scale != 0 ? (double)p->scale : size ? 1 / sqrt((double)size) : 1;
+  const char *t = rlx_dtype_name(q->dtype);
+  int scanned = 3 + gated + delta;
+  RLX_TRY(derivative_text(
+      g, in, made,
+      "linear (query, key, value, past, decay, beta) => (y, state)"
+      " <int64[4] keys = {0, %lld, %lld, 1}, int64[4] values = {0, %lld, 1, %lld}, int64[4] queries = {0, %lld, %lld, "
+      "%lld},"
+      " int64[4] fades = {0, %lld, -1, 1}, int64[4] rates = {0, -1, 1, 1}, int64[2] row = {0, -1}, int64[1] axis = {2},"
+      " int64[3] inner = {%lld, %lld, %lld}, %s scale = {%.17g}, %s none = {0}> { %s"
+      " state0, y = Scan <num_scan_inputs = %d, scan_input_axes = [1, 1, 1%s%s], scan_output_axes = [1], body ="
+      " step (before, qt, kt, vt%s%s) => (after, out) {"
+      " k = Reshape (kt, keys) v = Reshape (vt, values) q = Reshape (qt, queries) %s %s"
+      " ku = Mul (k, u) after = Add (s, ku) o = MatMul (q, after) os = Mul (o, scale) out = Reshape (os, row) }>"
+      " (first, query, key, value%s%s) state = %s }",
+      kv, size, kv, v_size, kv, (long long)(p->q_num_heads / kv), size, kv, kv, size, v_size, t, scale, t,
+      in[PAST] ? "first = CastLike (past, query)"
+               : "n = Shape <end = 1> (query) full = Concat <axis = 0> (n, inner) first = Expand (none, full)",
+      scanned, gated ? ", 1" : "", delta ? ", 1" : "", gated ? ", dt" : "", delta ? ", bt" : "",
+      gated ? "d = Reshape (dt, fades) e = Exp (d) s = Mul (before, e)" : "s = Identity (before)",
+      delta
+          ? "sk = Mul (s, k) seen = ReduceSum (sk, axis) rest = Sub (v, seen) b = Reshape (bt, rates) u = Mul (rest, b)"
+          : "u = Identity (v)",
+      gated ? ", decay" : "", delta ? ", beta" : "", in[PAST] ? "CastLike (state0, past)" : "Identity (state0)"));
+  for (int i = 0; i < rlx_node_output_count(n) && i < 2; i++) outputs[i] = made[i];
+  return rlx_graph_status(g);
+}
+
 #define AT(member) .offset = offsetof(linear_params, member)
 static const rlx_attr_def attrs[] = {
     {.name = "q_num_heads",
@@ -212,6 +254,7 @@ static const rlx_op linear_attention = {
     .params_size = sizeof(linear_params),
     .traits = RLX_PURE,
     .infer = infer,
+    .derive = derive,
     .eval = eval,
 };
 

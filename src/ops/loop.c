@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ir/module.h"
+#include "ops/_body_derivative.h"
 #include "ops/_loop.h"
 
 typedef struct loop_params {
@@ -155,6 +156,30 @@ static rlx_status eval(rlx_ctx *ctx) {
   return status;
 }
 
+/* ---- derivatives -------------------------------------------------------------------------- */
+
+static body_loop as_body_loop(const rlx_node *n) {
+  const loop_params *p = rlx_node_params(n);
+  int states = carried_count(rlx_node_input_count(n));
+  return (body_loop){.node = n,
+                     .body = p->body,
+                     .first_input = 2,
+                     .first_output = 1,
+                     .first_argument = FIXED_INPUTS,
+                     .states = states,
+                     .stacked = (int)p->body->outputs.count - 1 - states};
+}
+
+static rlx_status vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_value **dx) {
+  body_loop l = as_body_loop(n);
+  return body_loop_vjp(g, &l, dy, dx);
+}
+
+static rlx_status jvp(rlx_graph *g, const rlx_node *n, rlx_value *const *dx, rlx_value **dy) {
+  body_loop l = as_body_loop(n);
+  return body_loop_jvp(g, &l, dx, dy);
+}
+
 static const rlx_port inputs[] = {{"M", NULL, RLX_SET(RLX_INT64), RLX_OPTIONAL | RLX_HOST, 0},
                                   {"cond", NULL, RLX_SET(RLX_BOOL), RLX_OPTIONAL | RLX_HOST, 0},
                                   {"v_initial", NULL, 0, RLX_VARIADIC | RLX_HETEROGENEOUS | RLX_ANY_KIND, 0},
@@ -177,6 +202,8 @@ static const rlx_op op_loop = {
     .params_size = sizeof(loop_params),
     .traits = RLX_CONTROL_FLOW,
     .infer = infer,
+    .vjp = vjp,
+    .jvp = jvp,
     .eval = eval,
 };
 

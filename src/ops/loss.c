@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "ir/dtype.h"
 #include "ir/module.h"
+#include "ops/_derivative.h"
 
 typedef struct loss_params {
   uint64_t given;
@@ -102,6 +103,39 @@ static rlx_status eval(rlx_ctx *ctx, bool softmax) {
 static rlx_status eval_likelihood(rlx_ctx *ctx) { return eval(ctx, false); }
 static rlx_status eval_cross_entropy(rlx_ctx *ctx) { return eval(ctx, true); }
 
+/* ---- derivatives ------------------------------------------------------------------------------------------------ */
+
+static rlx_status derive(rlx_graph *g, const rlx_node *n, rlx_value **outputs, bool softmax) {
+  const loss_params *p = rlx_node_params(n);
+  rlx_value *in[3] = {rlx_node_input(n, 0), rlx_node_input(n, 1), rlx_node_input(n, 2)}, *made[2] = {NULL, NULL};
+  bool ignores = p->given & 1, weighted = in[2] != NULL;
+  const char *index = rlx_dtype_name(rlx_value_type(in[1])->dtype);
+  const char *ending = is(&p->reduction, "none")  ? "y = Identity (part)"
+                       : is(&p->reduction, "sum") ? "y = ReduceSum <keepdims = 0> (part)"
+                       : ignores || weighted
+                           ? "t = ReduceSum <keepdims = 0> (part) u = ReduceSum <keepdims = 0> (w) y = Div (t, u)"
+                           : "y = ReduceMean <keepdims = 0> (part)";
+  RLX_TRY(derivative_text(
+      g, in, made,
+      "loss (x, target, weight) => (y, logs)"
+      " <int64[1] axis = {1}, %s skip = {%lld}, %s zero = {0}> { logs = %s (x) %s"
+      " k = Unsqueeze (class, axis) g = GatherElements <axis = 1> (logs, k)"
+      " h = Squeeze (g, axis) minus = Neg (h) %s %s %s %s }",
+      index, (long long)p->ignore_index, index, softmax ? "LogSoftmax <axis = 1>" : "Identity",
+      ignores ? "out = Equal (target, skip) class = Where (out, zero, target)" : "class = Identity (target)",
+      weighted ? "v = Gather (weight, class)" : "", ignores ? "in = Not (out) valid = CastLike (in, x)" : "",
+      ignores && weighted ? "w = Mul (v, valid) part = Mul (minus, w)"
+      : weighted          ? "w = Identity (v) part = Mul (minus, w)"
+      : ignores           ? "w = Identity (valid) part = Mul (minus, w)"
+                          : "part = Identity (minus)",
+      ending));
+  outputs[0] = made[0];
+  if (rlx_node_output_count(n) > 1) outputs[1] = made[1];
+  return rlx_graph_status(g);
+}
+static rlx_status derive_likelihood(rlx_graph *g, const rlx_node *n, rlx_value **y) { return derive(g, n, y, false); }
+static rlx_status derive_cross_entropy(rlx_graph *g, const rlx_node *n, rlx_value **y) { return derive(g, n, y, true); }
+
 static const rlx_attr_def attrs[] = {
     {.name = "ignore_index", .kind = RLX_ATTR_INT, .offset = offsetof(loss_params, ignore_index)},
     {.name = "reduction",
@@ -124,6 +158,7 @@ static const rlx_op likelihood = {
     .params_size = sizeof(loss_params),
     .traits = RLX_PURE,
     .infer = infer,
+    .derive = derive_likelihood,
     .eval = eval_likelihood,
 };
 static const rlx_op cross_entropy = {
@@ -139,6 +174,7 @@ static const rlx_op cross_entropy = {
     .params_size = sizeof(loss_params),
     .traits = RLX_PURE,
     .infer = infer,
+    .derive = derive_cross_entropy,
     .eval = eval_cross_entropy,
 };
 

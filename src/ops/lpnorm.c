@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "ir/module.h"
 #include "ir/shape.h"
+#include "ops/_derivative.h"
 #include "ops/_number.h"
 
 typedef struct norm_params {
@@ -82,6 +83,17 @@ static rlx_status lower_mean_variance(rlx_graph *g, const rlx_node *n, rlx_value
   return rlx_graph_status(g);
 }
 
+/* Where the norm is 0 so is the result. */
+static rlx_status derive_lp(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
+  const norm_params *p = rlx_node_params(n);
+  rlx_value *x = rlx_node_input(n, 0);
+  const char *dtype = rlx_dtype_name(rlx_value_type(x)->dtype);
+  return derivative_text(g, &x, outputs,
+                         "norm (x) => (y) <int64[1] axis = {%lld}, %s zero = {0}, %s one = {1}> {"
+                         " n = ReduceL%lld (x, axis) none = Equal (n, zero) d = Where (none, one, n) y = Div (x, d) }",
+                         (long long)p->axis, dtype, dtype, (long long)p->p);
+}
+
 static const rlx_port inputs[] = {{"input", "T", RLX_SET_FLOATS, 0, 0}, {0}};
 static const rlx_port outputs[] = {{"output", "T", RLX_SET_FLOATS, 0, 0}, {0}};
 static const rlx_attr_def lp_attrs[] = {
@@ -111,6 +123,7 @@ static const rlx_op lp_normalization = {
     .params_size = sizeof(norm_params),
     .traits = RLX_PURE,
     .infer = infer_lp,
+    .derive = derive_lp,
     .eval = eval_lp,
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "ir/module.h"
+#include "ops/_derivative.h"
 #include "ops/_number.h"
 
 typedef struct lrn_task {
@@ -54,6 +55,33 @@ static rlx_status eval(rlx_ctx *ctx) {
   return RLX_OK;
 }
 
+/* The window's sum as that of the squares shifted along the channels. */
+static rlx_status derive(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
+  const lrn_params *p = rlx_node_params(n);
+  rlx_value *x = rlx_node_input(n, 0);
+  const char *dtype = rlx_dtype_name(rlx_value_type(x)->dtype);
+  long long before = (p->size - 1) / 2, after = p->size - 1 - before;
+  if (p->size > 64) return rlx_graph_fail(g, RLX_UNSUPPORTED, "a window of %lld channels", (long long)p->size);
+  rlx_value *sum = NULL, *in[1] = {x}, *padded;
+  RLX_TRY(derivative_text(g, in, &padded,
+                          "square (x) => (y) <int64[2] pads = {%lld, %lld}, int64[1] axis = {1}> {"
+                          " s = Mul (x, x) y = Pad (s, pads, , axis) }",
+                          before, after));
+  for (int64_t k = 0; k < p->size; k++) {
+    rlx_value *part;
+    long long end = k == p->size - 1 ? INT64_MAX : k - (p->size - 1);
+    RLX_TRY(derivative_text(g, &padded, &part,
+                            "shift (x) => (y) <int64[1] from = {%lld}, int64[1] to = {%lld}, int64[1] axis = {1}> {"
+                            " y = Slice (x, from, to, axis) }",
+                            (long long)k, end));
+    sum = sum ? rlx_graph_op(g, "onnx.Add", NULL, 0, (rlx_value *[]){sum, part}, 2) : part;
+  }
+  return derivative_text(g, (rlx_value *[]){x, sum}, outputs,
+                         "lrn (x, sum) => (y) <%s scale = {%.17g}, %s bias = {%.9g}, %s beta = {%.9g}> {"
+                         " a = Mul (sum, scale) b = Add (a, bias) c = Pow (b, beta) y = Div (x, c) }",
+                         dtype, (double)p->alpha / (double)p->size, dtype, (double)p->bias, dtype, (double)p->beta);
+}
+
 static const rlx_attr_def attrs[] = {
     {.name = "alpha", .kind = RLX_ATTR_FLOAT, .offset = offsetof(lrn_params, alpha), .default_float = 1e-4f},
     {.name = "beta", .kind = RLX_ATTR_FLOAT, .offset = offsetof(lrn_params, beta), .default_float = 0.75f},
@@ -76,6 +104,7 @@ static const rlx_op lrn = {
     .attrs = attrs,
     .params_size = sizeof(lrn_params),
     .traits = RLX_PURE,
+    .derive = derive,
     .eval = eval,
 };
 

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "ir/module.h"
 #include "ir/shape.h"
+#include "ops/_derivative.h"
 #include "ops/_number.h"
 #include "ops/_wide.h"
 
@@ -100,9 +101,8 @@ static rlx_status eval_matmul(rlx_ctx *ctx) {
   return status;
 }
 
-/* Transposes the last two axes. */
-static rlx_value *swap_last(rlx_graph *g, rlx_value *v) {
-  int rank = rlx_value_type(v)->rank;
+/* Transposes the last two axes of a value of this rank. */
+static rlx_value *swap_last(rlx_graph *g, rlx_value *v, int rank) {
   int64_t order[RLX_MAX_RANK];
   for (int d = 0; d < rank; d++) order[d] = d;
   order[rank - 1] = rank - 2;
@@ -111,17 +111,31 @@ static rlx_value *swap_last(rlx_graph *g, rlx_value *v) {
   return rlx_graph_op(g, "onnx.Transpose", &perm, 1, (rlx_value *[]){v}, 1);
 }
 
-/* dA = dY Bᵀ and dB = Aᵀ dY, summed over broadcast batch axes. */
+static rlx_value *with_axes(rlx_graph *g, const char *op, rlx_value *v, int64_t first, int count) {
+  int64_t axes[2] = {first, first + 1};
+  return rlx_graph_op(g, op, NULL, 0, (rlx_value *[]){v, derivative_ints(g, axes, count)}, 2);
+}
+
+/* dA = dY Bᵀ and dB = Aᵀ dY, summed over broadcast batch axes; vectors as matrices of one row or column. */
 static rlx_status vjp_matmul(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_value **dx) {
-  rlx_value *a = rlx_node_input(n, 0), *b = rlx_node_input(n, 1);
-  if (rlx_value_type(a)->rank < 2 || rlx_value_type(b)->rank < 2) {
-    return rlx_graph_fail(g, RLX_UNSUPPORTED, "the gradient of MatMul needs operands of rank 2 or more");
+  rlx_value *a = rlx_node_input(n, 0), *b = rlx_node_input(n, 1), *d = dy[0];
+  int a_rank = rlx_value_type(a)->rank, b_rank = rlx_value_type(b)->rank;
+  if (!d) return RLX_OK;
+  if (a_rank < 1 || b_rank < 1) return rlx_graph_fail(g, RLX_UNSUPPORTED, "the ranks are not known");
+  if (a_rank == 1) a = with_axes(g, "onnx.Unsqueeze", a, 0, 1);
+  if (b_rank == 1) b = with_axes(g, "onnx.Unsqueeze", b, 1, 1);
+  if (a_rank == 1 && b_rank == 1) {
+    d = with_axes(g, "onnx.Unsqueeze", d, 0, 2);
+  } else if (a_rank == 1 || b_rank == 1) {
+    d = with_axes(g, "onnx.Unsqueeze", d, a_rank == 1 ? -2 : -1, 1);
   }
-  if (!dy[0]) return RLX_OK;
-  rlx_value *da = rlx_graph_op(g, "onnx.MatMul", NULL, 0, (rlx_value *[]){dy[0], swap_last(g, b)}, 2);
-  rlx_value *db = rlx_graph_op(g, "onnx.MatMul", NULL, 0, (rlx_value *[]){swap_last(g, a), dy[0]}, 2);
+  rlx_value *bt = swap_last(g, b, b_rank < 2 ? 2 : b_rank), *at = swap_last(g, a, a_rank < 2 ? 2 : a_rank);
+  rlx_value *da = rlx_graph_op(g, "onnx.MatMul", NULL, 0, (rlx_value *[]){d, bt}, 2);
+  rlx_value *db = rlx_graph_op(g, "onnx.MatMul", NULL, 0, (rlx_value *[]){at, d}, 2);
   dx[0] = rlx_graph_op(g, "rlx.sum_to_like", NULL, 0, (rlx_value *[]){da, a}, 2);
   dx[1] = rlx_graph_op(g, "rlx.sum_to_like", NULL, 0, (rlx_value *[]){db, b}, 2);
+  if (a_rank == 1) dx[0] = with_axes(g, "onnx.Squeeze", dx[0], 0, 1);
+  if (b_rank == 1) dx[1] = with_axes(g, "onnx.Squeeze", dx[1], 1, 1);
   return rlx_graph_status(g);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/module.h"
+#include "ops/_derivative.h"
 #include "ops/_move.h"
 
 /* ---- NonZero ------------------------------------------------------------------------------ */
@@ -147,6 +148,17 @@ static rlx_status compress_eval(rlx_ctx *ctx) {
   return RLX_OK;
 }
 
+/* Picks by the positions where the condition is true. */
+static rlx_status compress_derive(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
+  const compress_params *p = rlx_node_params(n);
+  rlx_value *in[2] = {rlx_node_input(n, 0), rlx_node_input(n, 1)};
+  return derivative_text(
+      g, in, outputs,
+      "compress (x, condition) => (y) <int64[1] all = {-1}> {"
+      " found = NonZero (condition) at = Reshape (found, all) %s y = Gather <axis = %lld> (%s, at) }",
+      p->given ? "" : "flat = Reshape (x, all)", (long long)(p->given ? p->axis : 0), p->given ? "x" : "flat");
+}
+
 static const rlx_op compress = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Compress",
@@ -158,6 +170,7 @@ static const rlx_op compress = {
     .params_size = sizeof(compress_params),
     .traits = RLX_PURE,
     .infer = compress_infer,
+    .derive = compress_derive,
     .eval = compress_eval,
 };
 

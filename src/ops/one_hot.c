@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/module.h"
+#include "ops/_derivative.h"
 #include "ops/_move.h"
 
 typedef struct one_hot_params {
@@ -67,6 +68,19 @@ static rlx_status one_hot_eval(rlx_ctx *ctx) {
   return RLX_OK;
 }
 
+/* off + (on - off) h, with h of zeros and ones. */
+static rlx_status one_hot_derive(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
+  const one_hot_params *p = rlx_node_params(n);
+  rlx_value *in[3] = {rlx_node_input(n, 0), rlx_node_input(n, 1), rlx_node_input(n, 2)};
+  return derivative_text(g, in, outputs,
+                         "one_hot (indices, depth, values) => (y)"
+                         " <%s[2] flags = {0, 1}, int64 zero = {0}, int64 one = {1}> {"
+                         " h = OneHot <axis = %lld> (indices, depth, flags)"
+                         " off = Gather (values, zero) on = Gather (values, one)"
+                         " rise = Sub (on, off) part = Mul (h, rise) y = Add (off, part) }",
+                         rlx_dtype_name(rlx_value_type(in[2])->dtype), (long long)p->axis);
+}
+
 static const rlx_op one_hot = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.OneHot",
@@ -79,6 +93,7 @@ static const rlx_op one_hot = {
     .params_size = sizeof(one_hot_params),
     .traits = RLX_PURE,
     .infer = one_hot_infer,
+    .derive = one_hot_derive,
     .eval = one_hot_eval,
 };
 

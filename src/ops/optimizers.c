@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "ir/module.h"
+#include "ops/_derivative.h"
 #include "ops/_number.h"
 
 typedef struct optimizer_params {
@@ -138,6 +139,60 @@ static rlx_status eval_momentum(rlx_ctx *ctx) {
 static rlx_status eval_adagrad(rlx_ctx *ctx) { return eval_rule(ctx, ADAGRAD); }
 static rlx_status eval_adam(rlx_ctx *ctx) { return eval_rule(ctx, ADAM); }
 
+/* ---- derivatives ---------------------------------------------------------------------------- */
+
+/* The same arithmetic as update and make_step, for tensor i of n. */
+static rlx_status derive_tensor(rlx_graph *g, const rlx_node *n, rule kind, int i, int count, rlx_value **outputs) {
+  static const char *const bodies[] = {
+      [MOMENTUM] = "b = Where (started, beta, one) p = Mul (s, alpha) q = Mul (h, b) s1 = Add (p, q) d = Mul (r, s1)"
+                   " x1 = Sub (x, d)",
+      [NESTEROV] =
+          "b = Where (started, beta, one) p = Mul (s, alpha) q = Mul (h, b) s1 = Add (p, q) u = Mul (s1, alpha)"
+          " v = Add (h, u) d = Mul (r, v) x1 = Sub (x, d)",
+      [ADAGRAD] = "hh = Mul (h, h) s1 = Add (s, hh) td = Mul (tf, decay) den = Add (one, td) rate = Div (r, den)"
+                  " root = Sqrt (s1) low = Add (root, epsilon) up = Mul (rate, h) d = Div (up, low) x1 = Sub (x, d)",
+      [ADAM] = "p = Mul (s, alpha) q = Mul (h, alpha_rest) s1 = Add (p, q) hh = Mul (h, h) p2 = Mul (s2, beta)"
+               " q2 = Mul (hh, beta_rest) s3 = Add (p2, q2) ba = Pow (alpha, tf) bb = Pow (beta, tf) ra = Sub (one, ba)"
+               " rb = Sub (one, bb) rs = Sqrt (rb) k0 = Div (rs, ra) k1 = Mul (r, k0) rate = Where (started, k1, r)"
+               " root = Sqrt (s3) low = Add (root, epsilon) up = Mul (rate, s1) d = Div (up, low) e = Sub (x, d)"
+               " x1 = Mul (e, keep)"};
+  const optimizer_params *p = rlx_node_params(n);
+  int states = states_of(kind);
+  rlx_value *in[6] = {rlx_node_input(n, 0), rlx_node_input(n, 1)}, *made[3];
+  for (int k = 0; k < 2 + states; k++) in[2 + k] = rlx_node_input(n, 2 + k * count + i);
+  const char *t = rlx_dtype_name(rlx_value_type(in[2])->dtype);
+  RLX_TRY(derivative_text(
+      g, in, made,
+      "step (r0, t0, x, g, s%s) => (x1, s1%s) <int64 zero = {0}, %s one = {1}, %s alpha = {%.9g}, %s beta = {%.9g},"
+      " %s alpha_rest = {%.17g}, %s beta_rest = {%.17g}, %s epsilon = {%.9g}, %s norm = {%.9g}, %s decay = {%.9g},"
+      " %s keep = {%.17g}, int64[1] all = {-1}, int64 first = {0}> {"
+      " rv = Reshape (r0, all) rg = Gather (rv, first) r = CastLike (rg, x)"
+      " tv = Reshape (t0, all) tg = Gather (tv, first) tf = CastLike (tg, x) started = Greater (tg, zero)"
+      " xn = Mul (x, norm) h = Add (g, xn) %s }",
+      kind == ADAM ? ", s2" : "", kind == ADAM ? ", s3" : "", t, t, (double)p->alpha, t, (double)p->beta, t,
+      1 - (double)p->alpha, t, 1 - (double)p->beta, t, (double)p->epsilon, t, (double)p->norm, t, (double)p->decay, t,
+      1 - (double)p->norm_post, bodies[kind]));
+  for (int k = 0; k <= states; k++) outputs[k * count + i] = made[k];
+  return RLX_OK;
+}
+
+static rlx_status derive_rule(rlx_graph *g, const rlx_node *n, rule kind, rlx_value **outputs) {
+  int inputs = rlx_node_input_count(n), each = states_of(kind) + 2, count = (inputs - 2) / each;
+  if (inputs != 2 + count * each) return rlx_graph_fail(g, RLX_INVALID, "%d inputs", inputs);
+  for (int i = 0; i < count; i++) RLX_TRY(derive_tensor(g, n, kind, i, count, outputs));
+  return rlx_graph_status(g);
+}
+
+static rlx_status derive_momentum(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
+  const optimizer_params *p = rlx_node_params(n);
+  bool nesterov = p->mode.size == 8 && memcmp(p->mode.data, "nesterov", 8) == 0;
+  return derive_rule(g, n, nesterov ? NESTEROV : MOMENTUM, outputs);
+}
+static rlx_status derive_adagrad(rlx_graph *g, const rlx_node *n, rlx_value **y) {
+  return derive_rule(g, n, ADAGRAD, y);
+}
+static rlx_status derive_adam(rlx_graph *g, const rlx_node *n, rlx_value **y) { return derive_rule(g, n, ADAM, y); }
+
 #define REALS (RLX_SET(RLX_FLOAT) | RLX_SET(RLX_DOUBLE))
 #define FLOAT_ATTR(attr, member, ...)                                                                                  \
   { .name = attr, .kind = RLX_ATTR_FLOAT, .offset = offsetof(optimizer_params, member), __VA_ARGS__ }
@@ -164,17 +219,18 @@ static const rlx_attr_def adam_attrs[] = {
     FLOAT_ATTR("epsilon", epsilon, .default_float = 1e-6f), FLOAT_ATTR("norm_coefficient", norm, 0),
     FLOAT_ATTR("norm_coefficient_post", norm_post, 0),      {0}};
 
-#define RECORD(op_name, attributes, text, infer_function, eval_function)                                       \
+#define RECORD(op_name, attributes, text, infer_function, eval_function, derive_function)                                       \
   {                                                                                                                    \
     .struct_size = sizeof(rlx_op), .name = "ai.onnx.preview.training." op_name, .version = 1, .doc = text,             \
     .inputs = inputs, .outputs = outputs, .attrs = attributes,         \
-    .params_size = sizeof(optimizer_params), .traits = RLX_PURE, .infer = infer_function, .eval = eval_function        \
+    .params_size = sizeof(optimizer_params), .traits = RLX_PURE, .infer = infer_function, .eval = eval_function, .derive = derive_function        \
   }
 static const rlx_op momentum =
     RECORD("Momentum", momentum_attrs, "A step of gradient descent with standard or Nesterov's momentum.",
-           infer_momentum, eval_momentum);
-static const rlx_op adagrad = RECORD("Adagrad", adagrad_attrs, "A step of Adagrad.", infer_adagrad, eval_adagrad);
-static const rlx_op adam = RECORD("Adam", adam_attrs, "A step of Adam.", infer_adam, eval_adam);
+           infer_momentum, eval_momentum, derive_momentum);
+static const rlx_op adagrad =
+    RECORD("Adagrad", adagrad_attrs, "A step of Adagrad.", infer_adagrad, eval_adagrad, derive_adagrad);
+static const rlx_op adam = RECORD("Adam", adam_attrs, "A step of Adam.", infer_adam, eval_adam, derive_adam);
 
 static const rlx_op *const ops[] = {&momentum, &adagrad, &adam, NULL};
 const rlx_module ops_optimizers = {.ops = ops};

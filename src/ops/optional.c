@@ -45,6 +45,7 @@ static const rlx_op optional = {
         (const rlx_attr_def[]){{.name = "type", .kind = RLX_ATTR_TYPE, .offset = offsetof(optional_params, type)}, {0}},
     .params_size = sizeof(optional_params),
     .traits = RLX_PURE,
+    .no_derivative = "sequences and optionals have no gradients, tensors only",
     .infer = optional_infer,
     .eval = optional_eval,
 };
@@ -109,6 +110,7 @@ static const rlx_op get_element = {
     .inputs = (const rlx_port[]){{.name = "input", .flags = ANY}, {0}},
     .outputs = (const rlx_port[]){{.name = "output", .flags = ANY}, {0}},
     .traits = RLX_PURE,
+    .no_derivative = "sequences and optionals have no gradients, tensors only",
     .infer = get_infer,
     .eval = get_eval,
 };

@@ -185,11 +185,11 @@ static rlx_status vjp_global_average(rlx_graph *g, const rlx_node *n, rlx_value 
 #define REAL_P                                                                                                         \
   {.name = "p", .kind = RLX_ATTR_FLOAT, .flags = RLX_RANGED, .offset = offsetof(pool_params, p_real),                  \
    .default_float = 2, .min = 1e-6, .max = 1e6}
-#define RECORD(op_name, since, text, input_set, output_ports, attr_rows, infer_fn, eval_fn, ...)                       \
+#define RECORD(op_name, since, text, input_set, output_ports, attr_rows, infer_fn, eval_fn, derive_fn, ...)                       \
   {                                                                                                                    \
     .struct_size = sizeof(rlx_op), .name = op_name, .version = since, .doc = text, .inputs = PORTS(input_set),         \
     .outputs = output_ports, .attrs = attr_rows, .params_size = sizeof(pool_params), .traits = RLX_PURE,               \
-    .infer = infer_fn, .eval = eval_fn, .samples = (const char *const[]){__VA_ARGS__, NULL}                            \
+    .infer = infer_fn, .eval = eval_fn, .derive = derive_fn, .samples = (const char *const[]){__VA_ARGS__, NULL}                            \
   }
 
 static const rlx_attr_def max_attrs[] = {
@@ -214,23 +214,24 @@ static const rlx_attr_def global_lp1_attrs[] = {REAL_P, {0}};
 #define MAX_SET (RLX_SET_FLOATS | RLX_SET(RLX_INT8) | RLX_SET(RLX_UINT8))
 static const rlx_port max_outputs[] = {
     {"Y", "T", MAX_SET, 0, 0}, {"Indices", "I", RLX_SET(RLX_INT64), RLX_OPTIONAL, 0}, {0}};
-static const rlx_op max_pool =
-    RECORD("onnx.MaxPool", 1, "Largest element of each window, and where it lies.", MAX_SET, max_outputs, max_attrs,
-           infer_pool, eval_max, "float[1,2,5,6] {kernel_shape = [3,2], strides = [2,1], pads = [1,0,1,0]}",
-           "uint8[1,1,9] {kernel_shape = [2], strides = [2], ceil_mode = 1}");
+static const rlx_op max_pool = RECORD("onnx.MaxPool", 1, "Largest element of each window, and where it lies.", MAX_SET,
+                                      max_outputs, max_attrs, infer_pool, eval_max, pool_derive_max,
+                                      "float[1,2,5,6] {kernel_shape = [3,2], strides = [2,1], pads = [1,0,1,0]}",
+                                      "uint8[1,1,9] {kernel_shape = [2], strides = [2], ceil_mode = 1}");
 static const rlx_op average_pool =
     RECORD("onnx.AveragePool", 1, "Mean of each window; padding counts if count_include_pad says so.", RLX_SET_FLOATS,
-           OUTPUT(RLX_SET_FLOATS), average_attrs, infer_pool, eval_average,
+           OUTPUT(RLX_SET_FLOATS), average_attrs, infer_pool, eval_average, pool_derive_average,
            "float[1,2,5,6] {kernel_shape = [3,2], strides = [2,1], pads = [1,0,1,0]}",
            "float[1,1,4,4,4] {kernel_shape = [2,2,2], auto_pad = \"SAME_LOWER\"}");
 static const rlx_op lp_pool =
     RECORD("onnx.LpPool", 2, "Lp norm of each window.", RLX_SET_FLOATS, OUTPUT(RLX_SET_FLOATS), lp_attrs, infer_pool,
-           eval_lp, "float[1,2,5,6] {kernel_shape = [3,2], p = 3}");
+           eval_lp, pool_derive_lp, "float[1,2,5,6] {kernel_shape = [3,2], p = 3}");
 static const rlx_op lp_pool1 =
     RECORD("onnx.LpPool", 1, "Lp norm of each window, p a real number.", RLX_SET_FLOATS, OUTPUT(RLX_SET_FLOATS),
-           lp1_attrs, infer_pool, eval_lp, "float[1,2,5,6] {kernel_shape = [3,2], p = 1.5}");
-static const rlx_op global_max = RECORD("onnx.GlobalMaxPool", 1, "Largest element of each channel.", RLX_SET_FLOATS,
-                                        OUTPUT(RLX_SET_FLOATS), NULL, infer_global, eval_global_max, "float[2,3,4,5]");
+           lp1_attrs, infer_pool, eval_lp, pool_derive_lp, "float[1,2,5,6] {kernel_shape = [3,2], p = 1.5}");
+static const rlx_op global_max =
+    RECORD("onnx.GlobalMaxPool", 1, "Largest element of each channel.", RLX_SET_FLOATS, OUTPUT(RLX_SET_FLOATS), NULL,
+           infer_global, eval_global_max, pool_derive_global_max, "float[2,3,4,5]");
 static const rlx_op global_average = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.GlobalAveragePool",
@@ -246,10 +247,10 @@ static const rlx_op global_average = {
 };
 static const rlx_op global_lp =
     RECORD("onnx.GlobalLpPool", 2, "Lp norm of each channel.", RLX_SET_FLOATS, OUTPUT(RLX_SET_FLOATS), global_lp_attrs,
-           infer_global, eval_global_lp, "float[2,3,4,5] {p = 1}");
+           infer_global, eval_global_lp, pool_derive_global_lp, "float[2,3,4,5] {p = 1}");
 static const rlx_op global_lp1 =
     RECORD("onnx.GlobalLpPool", 1, "Lp norm of each channel, p a real number.", RLX_SET_FLOATS, OUTPUT(RLX_SET_FLOATS),
-           global_lp1_attrs, infer_global, eval_global_lp, "float[2,3,4,5] {p = 2.5}");
+           global_lp1_attrs, infer_global, eval_global_lp, pool_derive_global_lp, "float[2,3,4,5] {p = 2.5}");
 
 static const rlx_op *const ops[] = {&max_pool,       &average_pool, &lp_pool,    &lp_pool1, &global_max,
                                     &global_average, &global_lp,    &global_lp1, NULL};

@@ -14,4 +14,11 @@ typedef struct pool_params {
   float p_real;              /* the same in version 1 */
 } pool_params;
 
+/* rlx_op.derive of the pooling ops. */
+rlx_status pool_derive_max(rlx_graph *g, const rlx_node *n, rlx_value **outputs);
+rlx_status pool_derive_average(rlx_graph *g, const rlx_node *n, rlx_value **outputs);
+rlx_status pool_derive_lp(rlx_graph *g, const rlx_node *n, rlx_value **outputs);
+rlx_status pool_derive_global_max(rlx_graph *g, const rlx_node *n, rlx_value **outputs);
+rlx_status pool_derive_global_lp(rlx_graph *g, const rlx_node *n, rlx_value **outputs);
+
 #endif

@@ -1,10 +1,14 @@
 /* quantize.c — QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear: per tensor, per axis, or blocked. */
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "ir/module.h"
+#include "ir/shape.h"
 #include "ops/_convert.h"
+#include "ops/_derivative.h"
 #include "ops/_move.h"
 
 typedef struct quantize_params {
@@ -440,6 +444,50 @@ static const rlx_op quantize = {
     .eval = quantize_eval,
 };
 
+/* (x - zero point) scale, with the scale as large as x. */
+static rlx_status dequantize_derive(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
+  const quantize_params *p = rlx_node_params(n);
+  rlx_value *in[3] = {rlx_node_input(n, 0), rlx_node_input(n, 1), rlx_node_input(n, 2)};
+  const rlx_type *x = rlx_value_type(in[0]), *scale = rlx_value_type(in[1]);
+  int axis = x->rank < 0 ? -1 : x->rank == 0 ? 0 : axis_normalise(p->axis, x->rank);
+  bool single = scale->rank == 0 || (scale->rank == 1 && scale->dims[0] == 1);
+  if (x->rank < 0 || scale->rank < 0) return rlx_graph_fail(g, RLX_UNSUPPORTED, "the ranks must be known");
+  if (!single && axis < 0) return rlx_graph_fail(g, RLX_INVALID, "axis %lld", (long long)p->axis);
+  int64_t dims[RLX_MAX_RANK];
+  for (int d = 0; d < x->rank; d++) dims[d] = d == axis ? -1 : 1;
+  char shape[300], pick[64], less[120];
+  snprintf(pick, sizeof pick, "Gather <axis = %d> (scale, at)", axis);
+  snprintf(less, sizeof less, "z0 = CastLike (zero, scale) z = Gather <axis = %d> (z0, at) d = Sub (xs, z)", axis);
+  return derivative_text(
+      g, in, outputs,
+      "dequantize (x, scale, zero) => (y) <int64[%d] shape = {%s}, int64 axis = {%d}, int64 none = {0}, int64 one = "
+      "{1},"
+      " int64 block = {%lld}> { xs = CastLike (x, scale) size = Shape (x) extent = Gather (size, axis)"
+      " row = Range (none, extent, one) at = Div (row, block) s = %s %s v = Mul (d, s) y = Cast <to = %d> (v) }",
+      x->rank ? x->rank : 1, x->rank ? derivative_list(dims, x->rank, shape, sizeof shape) : "1", axis,
+      (long long)(p->block_size ? p->block_size : 1),
+      single          ? "Identity (scale)"
+      : p->block_size ? pick
+                      : "Reshape (scale, shape)",
+      !in[2]          ? "d = Identity (xs)"
+      : single        ? "z = CastLike (zero, scale) d = Sub (xs, z)"
+      : p->block_size ? less
+                      : "z0 = CastLike (zero, scale) z = Reshape (z0, shape) d = Sub (xs, z)",
+      (int)rlx_node_output_type(n, 0)->dtype);
+}
+
+/* The scale is that of the span of x with 0; the rest are integers. */
+static rlx_status dynamic_derive(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
+  rlx_value *x = rlx_node_input(n, 0), *made[3];
+  RLX_TRY(derivative_text(g, &x, made,
+                          "dynamic (x) => (y, s, z) <float zero = {0}, float steps = {255}> {"
+                          " y, s0, z = DynamicQuantizeLinear (x) a = ReduceMax <keepdims = 0> (x)"
+                          " b = ReduceMin <keepdims = 0> (x) high = Max (a, zero) low = Min (b, zero)"
+                          " span = Sub (high, low) s = Div (span, steps) }"));
+  for (int i = 0; i < rlx_node_output_count(n) && i < 3; i++) outputs[i] = made[i];
+  return rlx_graph_status(g);
+}
+
 static const rlx_op dequantize = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.DequantizeLinear",
@@ -451,6 +499,7 @@ static const rlx_op dequantize = {
     .params_size = sizeof(quantize_params),
     .traits = RLX_PURE,
     .infer = dequantize_infer,
+    .derive = dequantize_derive,
     .eval = dequantize_eval,
 };
 
@@ -510,6 +559,7 @@ static const rlx_op dynamic_quantize = {
     .outputs = dynamic_outputs,
     .traits = RLX_PURE,
     .infer = dynamic_infer,
+    .derive = dynamic_derive,
     .eval = dynamic_eval,
 };
 

@@ -107,7 +107,7 @@ static rlx_status normal_eval(rlx_ctx *ctx) { return random_run(ctx, normal_rang
       .outputs = random_outputs,                                                                                       \
       .attrs = its_attrs,                                                                                              \
       .params_size = sizeof(random_params),                                                                            \
-      .traits = RLX_RANDOM,                                                                                            \
+      .traits = RLX_RANDOM | RLX_STOP_GRADIENT, .no_derivative = "a random draw",                                                                                            \
       .infer = its_infer,                                                                                              \
       .eval = its_eval,                                                                                                \
   }
@@ -161,13 +161,14 @@ static rlx_status bernoulli_eval(rlx_ctx *ctx) {
 static const rlx_op bernoulli = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Bernoulli",
+    .no_derivative = "a random draw",
     .version = 15,
     .doc = "One with the probability that the input's element says, else zero.",
     .inputs = bernoulli_inputs,
     .outputs = bernoulli_outputs,
     .attrs = bernoulli_attrs,
     .params_size = sizeof(bernoulli_params),
-    .traits = RLX_RANDOM,
+    .traits = RLX_RANDOM | RLX_STOP_GRADIENT,
     .infer = bernoulli_infer,
     .eval = bernoulli_eval,
 };

@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "ir/module.h"
+#include "ops/_derivative.h"
 #include "ops/_move.h"
 #include "ops/_number.h"
 
@@ -82,6 +83,15 @@ static rlx_status range_eval(rlx_ctx *ctx) {
   return RLX_OK;
 }
 
+/* start + i delta; the limit moves only how many there are. */
+static rlx_status range_derive(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
+  rlx_value *in[3] = {rlx_node_input(n, 0), rlx_node_input(n, 1), rlx_node_input(n, 2)};
+  return derivative_text(g, in, outputs,
+                         "range (start, limit, delta) => (y) <int64 zero = {0}, int64 one = {1}> {"
+                         " all = Range (start, limit, delta) n = Size (all) i = Range (zero, n, one)"
+                         " j = CastLike (i, start) d = Mul (j, delta) y = Add (start, d) }");
+}
+
 static const rlx_op range = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Range",
@@ -93,6 +103,7 @@ static const rlx_op range = {
     .params_size = sizeof(range_params),
     .traits = RLX_PURE,
     .infer = range_infer,
+    .derive = range_derive,
     .eval = range_eval,
 };
 

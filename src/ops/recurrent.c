@@ -195,6 +195,16 @@ static rlx_status eval_rnn(rlx_ctx *ctx) { return eval(ctx, RECURRENT_RNN); }
 static rlx_status eval_gru(rlx_ctx *ctx) { return eval(ctx, RECURRENT_GRU); }
 static rlx_status eval_lstm(rlx_ctx *ctx) { return eval(ctx, RECURRENT_LSTM); }
 
+static rlx_status derive_rnn(rlx_graph *g, const rlx_node *n, rlx_value **y) {
+  return recurrent_derive(g, n, RECURRENT_RNN, y);
+}
+static rlx_status derive_gru(rlx_graph *g, const rlx_node *n, rlx_value **y) {
+  return recurrent_derive(g, n, RECURRENT_GRU, y);
+}
+static rlx_status derive_lstm(rlx_graph *g, const rlx_node *n, rlx_value **y) {
+  return recurrent_derive(g, n, RECURRENT_LSTM, y);
+}
+
 /* ---- records ---------------------------------------------------------------------------------------------------- */
 
 #define AT(member) .offset = offsetof(recurrent_params, member)
@@ -225,21 +235,23 @@ static const rlx_port lstm_inputs[] = {USUAL_INPUTS, MAYBE("initial_c"), MAYBE("
 static const rlx_port outputs[] = {MAYBE("Y"), MAYBE("Y_h"), {0}};
 static const rlx_port lstm_outputs[] = {MAYBE("Y"), MAYBE("Y_h"), MAYBE("Y_c"), {0}};
 
-#define RECORD(op_name, text, input_ports, output_ports, attributes, infer_fn, eval_fn, ...)                           \
+#define RECORD(op_name, text, input_ports, output_ports, attributes, infer_fn, eval_fn, derive_fn, ...)                \
   {                                                                                                                    \
     .struct_size = sizeof(rlx_op), .name = op_name, .version = 1, .doc = text,                                         \
     .samples = (const char *const[]){__VA_ARGS__, NULL}, .inputs = input_ports, .outputs = output_ports,               \
-    .attrs = attributes, .params_size = sizeof(recurrent_params), .traits = RLX_PURE, .infer = infer_fn, .eval = eval_fn    \
+    .attrs = attributes, .params_size = sizeof(recurrent_params), .traits = RLX_PURE, .infer = infer_fn, .eval = eval_fn,     \
+    .derive = derive_fn                                                                                                \
   }
 static const rlx_op rnn =
     RECORD("onnx.RNN", "One-gate recurrent layer, in one or both directions.", inputs, outputs, rnn_attrs, infer_rnn,
-           eval_rnn, "float[4,2,3], float[1,5,3], float[1,5,5], float[1,10]");
+           eval_rnn, derive_rnn, "float[4,2,3], float[1,5,3], float[1,5,5], float[1,10]");
 static const rlx_op gru =
     RECORD("onnx.GRU", "Gated recurrent unit layer, in one or both directions.", inputs, outputs, gru_attrs, infer_gru,
-           eval_gru, "float[4,2,3], float[1,15,3], float[1,15,5], float[1,30]");
+           eval_gru, derive_gru, "float[4,2,3], float[1,15,3], float[1,15,5], float[1,30]");
 static const rlx_op lstm =
     RECORD("onnx.LSTM", "Long short-term memory layer with optional peepholes, in one or both directions.", lstm_inputs,
-           lstm_outputs, lstm_attrs, infer_lstm, eval_lstm, "float[4,2,3], float[1,20,3], float[1,20,5], float[1,40]",
+           lstm_outputs, lstm_attrs, infer_lstm, eval_lstm, derive_lstm,
+           "float[4,2,3], float[1,20,3], float[1,20,5], float[1,40]",
            "float[4,2,3], float[2,20,3], float[2,20,5] {direction = \"bidirectional\"}");
 
 static const rlx_op *const ops[] = {&rnn, &gru, &lstm, NULL};

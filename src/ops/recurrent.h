@@ -70,4 +70,7 @@ static inline int64_t recurrent_state_at(const recurrent_shape *s, int direction
   return (s->batch_first ? sample * s->directions + direction : direction * s->batch + sample) * s->hidden;
 }
 
+/* rlx_op.derive of the three. */
+rlx_status recurrent_derive(rlx_graph *g, const rlx_node *n, recurrent_kind kind, rlx_value **outputs);
+
 #endif

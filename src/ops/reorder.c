@@ -33,6 +33,7 @@ static const rlx_op op = {
     .attrs = attrs,
     .params_size = sizeof(reorder_params),
     .traits = RLX_PURE,
+    .no_derivative = "made by compiling, after derivatives",
     .eval = eval,
 };
 

@@ -110,6 +110,27 @@ static rlx_status grad_eval(rlx_ctx *ctx) {
   return status;
 }
 
+/* Its transpose is Resize, but for what is filled in outside. */
+static rlx_status grad_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *grads, rlx_value **dx) {
+  const resize_params *p = rlx_node_params(n);
+  if (!grads[0]) return RLX_OK;
+  rlx_attr attrs[RESIZE_ATTRS] = {
+      RLX_ATTR_I("antialias", p->antialias),
+      RLX_ATTR_I("exclude_outside", p->exclude_outside),
+      RLX_ATTR_F("cubic_coeff_a", p->cubic_a),
+      RLX_ATTR_F("extrapolation_value", 0),
+      {.name = "mode", .kind = RLX_ATTR_STRING, .s = p->mode},
+      {.name = "nearest_mode", .kind = RLX_ATTR_STRING, .s = p->nearest_mode},
+      {.name = "coordinate_transformation_mode", .kind = RLX_ATTR_STRING, .s = p->coordinates},
+      {.name = "keep_aspect_ratio_policy", .kind = RLX_ATTR_STRING, .s = p->aspect},
+      {.name = "axes", .kind = RLX_ATTR_INTS, .ints = p->axes.data, .count = (size_t)p->axes.count}};
+  rlx_value *inputs[4] = {grads[0]};
+  for (int i = 2; i < 5; i++) inputs[i - 1] = rlx_node_input(n, i);
+  dx[0] =
+      rlx_graph_op(g, "onnx.Resize", attrs, p->given & RESIZE_GIVEN_AXES ? RESIZE_ATTRS : RESIZE_ATTRS - 1, inputs, 4);
+  return rlx_graph_status(g);
+}
+
 static const rlx_op resize_grad = {
     .struct_size = sizeof(rlx_op),
     .name = "rlx.grad.Resize",
@@ -121,6 +142,7 @@ static const rlx_op resize_grad = {
     .params_size = sizeof(resize_params),
     .traits = RLX_PURE,
     .infer = grad_infer,
+    .vjp = grad_vjp,
     .eval = grad_eval,
 };
 

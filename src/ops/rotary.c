@@ -1,6 +1,7 @@
 /* rotary.c — onnx.RotaryEmbedding. */
 #include "base/status.h"
 #include "ir/module.h"
+#include "ops/_derivative.h"
 #include "ops/_number.h"
 
 typedef struct rotary_params {
@@ -91,6 +92,35 @@ static rlx_status eval(rlx_ctx *ctx) {
   DISPATCH_FLOATS(ctx->inputs[0].dtype, rotate, ctx, &s)
 }
 
+/* Halves or alternating elements as two tensors, turned, and put together again. */
+static rlx_status derive(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {
+  const rotary_params *p = rlx_node_params(n);
+  rlx_value *in[4];
+  for (int i = 0; i < 4; i++) in[i] = rlx_node_input(n, i);
+  int rank = rlx_value_type(in[0])->rank;
+  if (rank != 3 && rank != 4) return rlx_graph_fail(g, RLX_UNSUPPORTED, "the rank must be known");
+  return derivative_text(
+      g, in, outputs,
+      "rotary (x, cosines, sines, positions) => (y) <int64[4] heads = {0, 0, %lld, -1}, int64[3] packed = {0, 0, -1},"
+      " int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] end = {9223372036854775807},"
+      " int64[1] turned = {%lld}, int64[1] last = {-1}, int64[4] merged = {0, 0, 0, -1}> { %s %s %s"
+      " c = Unsqueeze (c0, one) s = Unsqueeze (s0, one) %s"
+      " ca = Mul (c, a) sb = Mul (s, b) p = Sub (ca, sb) sa = Mul (s, a) cb = Mul (c, b) q = Add (sa, cb) %s %s %s }",
+      (long long)p->num_heads, (long long)p->rotary_embedding_dim,
+      rank == 3 ? "split = Reshape (x, heads) h = Transpose <perm = [0, 2, 1, 3]> (split)" : "h = Identity (x)",
+      p->rotary_embedding_dim ? "r = Slice (h, zero, turned, last) rest = Slice (h, turned, end, last)"
+                              : "r = Identity (h)",
+      in[3] ? "c0 = Gather (cosines, positions) s0 = Gather (sines, positions)"
+            : "c0 = Identity (cosines) s0 = Identity (sines)",
+      p->interleaved ? "a = Slice (r, zero, end, last, two) b = Slice (r, one, end, last, two)"
+                     : "a, b = Split <axis = -1, num_outputs = 2> (r)",
+      p->interleaved ? "pu = Unsqueeze (p, last) qu = Unsqueeze (q, last) pq = Concat <axis = -1> (pu, qu)"
+                       " t = Reshape (pq, merged)"
+                     : "t = Concat <axis = -1> (p, q)",
+      p->rotary_embedding_dim ? "w = Concat <axis = -1> (t, rest)" : "w = Identity (t)",
+      rank == 3 ? "back = Transpose <perm = [0, 2, 1, 3]> (w) y = Reshape (back, packed)" : "y = Identity (w)");
+}
+
 static const rlx_attr_def attrs[] = {
     {.name = "interleaved", .kind = RLX_ATTR_INT, .offset = offsetof(rotary_params, interleaved)},
     {.name = "num_heads", .kind = RLX_ATTR_INT, .offset = offsetof(rotary_params, num_heads)},
@@ -111,6 +141,7 @@ static const rlx_op rotary_embedding = {
     .attrs = attrs,
     .params_size = sizeof(rotary_params),
     .traits = RLX_PURE,
+    .derive = derive,
     .eval = eval,
 };
 

@@ -5,6 +5,7 @@
 #include "ir/dtype.h"
 #include "ir/module.h"
 #include "ir/shape.h"
+#include "ops/_body_derivative.h"
 #include "ops/_loop.h"
 
 typedef struct scan_params {
@@ -187,6 +188,32 @@ static rlx_status eval(rlx_ctx *ctx) {
   return status;
 }
 
+/* ---- derivatives -------------------------------------------------------------------------- */
+
+static body_loop as_body_loop(const rlx_node *n) {
+  const scan_params *p = rlx_node_params(n);
+  int states = rlx_node_input_count(n) - (int)p->scanned;
+  return (body_loop){.node = n,
+                     .body = p->body,
+                     .states = states,
+                     .scanned = (int)p->scanned,
+                     .stacked = (int)p->body->outputs.count - states,
+                     .input_axes = p->input_axes,
+                     .input_directions = p->input_directions,
+                     .output_axes = p->output_axes,
+                     .output_directions = p->output_directions};
+}
+
+static rlx_status vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_value **dx) {
+  body_loop l = as_body_loop(n);
+  return body_loop_vjp(g, &l, dy, dx);
+}
+
+static rlx_status jvp(rlx_graph *g, const rlx_node *n, rlx_value *const *dx, rlx_value **dy) {
+  body_loop l = as_body_loop(n);
+  return body_loop_jvp(g, &l, dx, dy);
+}
+
 #define VALUES RLX_VARIADIC | RLX_HETEROGENEOUS
 #define OFFSET(member) offsetof(scan_params, member)
 static const rlx_port outputs[] = {{"final_state_and_scan_outputs", NULL, 0, VALUES, 1}, {0}};
@@ -212,6 +239,8 @@ static const rlx_op scan = {
     .params_size = sizeof(scan_params),
     .traits = RLX_CONTROL_FLOW,
     .infer = infer,
+    .vjp = vjp,
+    .jvp = jvp,
     .eval = eval,
 };
 
@@ -365,6 +394,7 @@ static const rlx_op scan_8 = {
             {0}},
     .params_size = sizeof(scan_params),
     .traits = RLX_CONTROL_FLOW,
+    .no_derivative = "a batch of sequences of different lengths; Scan of version 9 has one",
     .infer = infer_batch,
     .eval = eval_batch,
 };

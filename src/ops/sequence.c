@@ -87,6 +87,7 @@ static const rlx_op sequence_construct = {
     .inputs = (const rlx_port[]){{.name = "inputs", .variable = "T", .flags = ANY | RLX_VARIADIC, .min_count = 1}, {0}},
     .outputs = (const rlx_port[]){{.name = "output_sequence", .variable = "T", .flags = ANY}, {0}},
     .traits = RLX_PURE,
+    .no_derivative = "sequences and optionals have no gradients, tensors only",
     .infer = construct_infer,
     .eval = construct_eval,
 };
@@ -153,6 +154,7 @@ static const rlx_op sequence_insert = {
                                  {0}},
     .outputs = (const rlx_port[]){{.name = "output_sequence", .variable = "T", .flags = ANY}, {0}},
     .traits = RLX_PURE,
+    .no_derivative = "sequences and optionals have no gradients, tensors only",
     .infer = change_infer,
     .eval = insert_eval,
 };
@@ -167,6 +169,7 @@ static const rlx_op sequence_erase = {
                                  {0}},
     .outputs = (const rlx_port[]){{.name = "output_sequence", .variable = "T", .flags = ANY}, {0}},
     .traits = RLX_PURE,
+    .no_derivative = "sequences and optionals have no gradients, tensors only",
     .infer = change_infer,
     .eval = erase_eval,
 };
@@ -200,6 +203,7 @@ static const rlx_op sequence_at = {
                                  {0}},
     .outputs = (const rlx_port[]){{.name = "tensor", .variable = "T", .flags = ANY}, {0}},
     .traits = RLX_PURE,
+    .no_derivative = "sequences and optionals have no gradients, tensors only",
     .infer = at_infer,
     .eval = at_eval,
 };

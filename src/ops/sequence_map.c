@@ -132,6 +132,7 @@ static const rlx_op sequence_map = {
             {.name = "body", .kind = RLX_ATTR_GRAPH, .flags = RLX_REQUIRED, .offset = offsetof(map_params, body)}, {0}},
     .params_size = sizeof(map_params),
     .traits = RLX_CONTROL_FLOW,
+    .no_derivative = "sequences and optionals have no gradients, tensors only",
     .infer = infer,
     .eval = eval,
 };

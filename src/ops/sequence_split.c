@@ -129,6 +129,7 @@ static const rlx_op split_to_sequence = {
             {0}},
     .params_size = sizeof(axis_params),
     .traits = RLX_PURE,
+    .no_derivative = "sequences and optionals have no gradients, tensors only",
     .infer = split_infer,
     .eval = split_eval,
 };
@@ -198,6 +199,7 @@ static const rlx_op concat_from_sequence = {
             {0}},
     .params_size = sizeof(axis_params),
     .traits = RLX_PURE,
+    .no_derivative = "sequences and optionals have no gradients, tensors only",
     .infer = concat_infer,
     .eval = concat_eval,
 };

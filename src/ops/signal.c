@@ -410,6 +410,8 @@ static const rlx_port number_outputs[] = {{"output", "T3", RLX_SET_NUMBERS, 0, 0
     .attrs = attr_rows, .params_size = sizeof(signal_params), .traits = RLX_PURE, .infer = infer_fn, .vjp = vjp_fn,    \
     .jvp = jvp_fn, .eval = eval_fn                                                                                     \
   }
+/* What goes in ends up as whole bins. */
+#define EVAL_MEL eval_mel, .no_derivative = "bands begin and end at whole bins"
 static const rlx_op dft =
     TRANSFORM("onnx.DFT", 20, "Discrete Fourier transform along one axis.", dft_inputs, dft_attrs, infer_dft, dft_eval,
               dft_vjp, dft_jvp, "float[1,8,1]", "float[2,6,2] {inverse = 1}", "float[3,34,2]",
@@ -422,7 +424,7 @@ static const rlx_op stft =
               infer_stft, stft_eval, stft_vjp, stft_jvp, "float[2,16], int64 = {4}, float[8]",
               "double[1,20,1], int64 = {3}, , int64 = {7} {onesided = 0}");
 static const rlx_op mel = RECORD("onnx.MelWeightMatrix", 17, "Triangular filters that turn a spectrum into mel bands.",
-                                 mel_inputs, number_outputs, mel_attrs, infer_mel, eval_mel, NULL);
+                                 mel_inputs, number_outputs, mel_attrs, infer_mel, EVAL_MEL, NULL);
 static const rlx_op hann = RECORD("onnx.HannWindow", 17, "Hann window.", window_inputs, number_outputs, window_attrs,
                                   infer_window, eval_hann, NULL);
 static const rlx_op hamming = RECORD("onnx.HammingWindow", 17, "Hamming window.", window_inputs, number_outputs,

@@ -267,6 +267,14 @@ static rlx_status slice_grad_eval(rlx_ctx *ctx) {
   return RLX_OK;
 }
 
+static rlx_status slice_grad_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *grads, rlx_value **dx) {
+  rlx_value *inputs[5] = {grads[0]};
+  if (!grads[0]) return RLX_OK;
+  for (int i = 2; i < 6; i++) inputs[i - 1] = rlx_node_input(n, i);
+  dx[0] = rlx_graph_op(g, "onnx.Slice", NULL, 0, inputs, 5);
+  return rlx_graph_status(g);
+}
+
 static const rlx_op slice_grad = {
     .struct_size = sizeof(rlx_op),
     .name = "rlx.grad.Slice",
@@ -276,6 +284,7 @@ static const rlx_op slice_grad = {
     .outputs = slice_grad_outputs,
     .traits = RLX_PURE,
     .infer = slice_grad_infer,
+    .vjp = slice_grad_vjp,
     .eval = slice_grad_eval,
 };
 

@@ -167,20 +167,21 @@ static const rlx_attr_def attrs[] = {AXIS(-1), {0}}, old_attrs[] = {AXIS(1), {0}
   {                                                                                                                    \
     .struct_size = sizeof(rlx_op), .name = op_name, .version = since, .doc = text, .samples = samples,                 \
     .inputs = inputs, .outputs = outputs, .attrs = attr_rows, .params_size = sizeof(softmax_params),                   \
-    .traits = RLX_PURE, .infer = infer, __VA_ARGS__                                                                    \
+    .infer = infer, __VA_ARGS__                                                                    \
   }
-static const rlx_op softmax =
-    RECORD("onnx.Softmax", 13, "exp(x) / sum(exp(x)) along one axis.", attrs, .eval = eval_softmax, .vjp = vjp_softmax);
-static const rlx_op log_softmax =
-    RECORD("onnx.LogSoftmax", 13, "x - log(sum(exp(x))) along one axis.", attrs, .eval = eval_log, .vjp = vjp_log);
-static const rlx_op hardmax = RECORD("onnx.Hardmax", 13, "1 at the first largest element along one axis, 0 elsewhere.",
-                                     attrs, .eval = eval_hardmax);
-static const rlx_op softmax1 =
-    RECORD("onnx.Softmax", 1, "Softmax over all axes from `axis` on together.", old_attrs, .lower = lower_softmax);
-static const rlx_op log_softmax1 =
-    RECORD("onnx.LogSoftmax", 1, "LogSoftmax over all axes from `axis` on together.", old_attrs, .lower = lower_log);
-static const rlx_op hardmax1 =
-    RECORD("onnx.Hardmax", 1, "Hardmax over all axes from `axis` on together.", old_attrs, .lower = lower_hardmax);
+static const rlx_op softmax = RECORD("onnx.Softmax", 13, "exp(x) / sum(exp(x)) along one axis.", attrs,
+                                     .traits = RLX_PURE, .eval = eval_softmax, .vjp = vjp_softmax);
+static const rlx_op log_softmax = RECORD("onnx.LogSoftmax", 13, "x - log(sum(exp(x))) along one axis.", attrs,
+                                         .traits = RLX_PURE, .eval = eval_log, .vjp = vjp_log);
+static const rlx_op hardmax =
+    RECORD("onnx.Hardmax", 13, "1 at the first largest element along one axis, 0 elsewhere.", attrs,
+           .traits = RLX_PURE | RLX_STOP_GRADIENT, .eval = eval_hardmax, .no_derivative = "constant almost everywhere");
+static const rlx_op softmax1 = RECORD("onnx.Softmax", 1, "Softmax over all axes from `axis` on together.", old_attrs,
+                                      .traits = RLX_PURE, .lower = lower_softmax);
+static const rlx_op log_softmax1 = RECORD("onnx.LogSoftmax", 1, "LogSoftmax over all axes from `axis` on together.",
+                                          old_attrs, .traits = RLX_PURE, .lower = lower_log);
+static const rlx_op hardmax1 = RECORD("onnx.Hardmax", 1, "Hardmax over all axes from `axis` on together.", old_attrs,
+                                      .traits = RLX_PURE, .lower = lower_hardmax);
 
 static const rlx_op *const ops[] = {&softmax, &log_softmax, &hardmax, &softmax1, &log_softmax1, &hardmax1, NULL};
 const rlx_module ops_softmax = {.ops = ops};

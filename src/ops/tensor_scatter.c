@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "ir/module.h"
+#include "ir/shape.h"
+#include "ops/_derivative.h"
 #include "ops/_move.h"
 #include "ops/_tensor_scatter.h"
 
@@ -80,6 +82,31 @@ rlx_status tensor_scatter_run(rlx_ctx *ctx) {
   return RLX_OK;
 }
 
+/* The cache's gradient is zero where the update went; the update's is read from there. */
+static rlx_status tensor_scatter_vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *grads, rlx_value **dx) {
+  const tensor_scatter_params *p = rlx_node_params(n);
+  rlx_value *in[4] = {grads[0], rlx_node_input(n, 0), rlx_node_input(n, 1), rlx_node_input(n, 2)};
+  int rank = rlx_value_type(in[1])->rank, axis = rank < 2 ? -1 : axis_normalise(p->axis, rank), others = 0;
+  int64_t list[RLX_MAX_RANK];
+  char axes[300];
+  if (!grads[0]) return RLX_OK;
+  if (axis < 1) return rlx_graph_fail(g, RLX_UNSUPPORTED, "the rank must be known");
+  for (int d = 1; d < rank; d++)
+    if (d != axis) list[others++] = d;
+  return derivative_text(
+      g, in, dx,
+      "scatter (dy, past, update, at) => (da, db) <int64[%d] axes = {%s}, int64 axis = {%d}, int64 zero = {0},"
+      " int64 one = {1}, int64[1] second = {1}> {"
+      " us = Shape (update) nothing = Sub (update, update)"
+      " da = TensorScatter <axis = %d, mode = \"%.*s\"> (dy, nothing, at)"
+      " length = Gather (us, axis) ps = Shape (past) room = Gather (ps, axis) row = Range (zero, length, one)"
+      " batch = Shape <end = 1> (update) %s u = Unsqueeze (start, second) v = Add (u, row) w = Mod (v, room) %s"
+      " i = Expand (x, us) db = GatherElements <axis = %d> (dy, i) }",
+      others, derivative_list(list, others, axes, sizeof axes), axis, axis, (int)p->mode.size, p->mode.data,
+      in[3] ? "start = Cast <to = 7> (at)" : "start = ConstantOfShape <value = int64[1] {0}> (batch)",
+      others ? "x = Unsqueeze (w, axes)" : "x = Identity (w)", axis);
+}
+
 static const rlx_op tensor_scatter = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.TensorScatter",
@@ -92,6 +119,7 @@ static const rlx_op tensor_scatter = {
     .params_size = sizeof(tensor_scatter_params),
     .traits = RLX_PURE,
     .infer = tensor_scatter_infer,
+    .vjp = tensor_scatter_vjp,
     .eval = tensor_scatter_run,
 };
 

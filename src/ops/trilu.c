@@ -130,7 +130,8 @@ static const rlx_op eye_like = {
     .outputs = eye_outputs,
     .attrs = eye_attrs,
     .params_size = sizeof(eye_params),
-    .traits = RLX_PURE | RLX_SHAPE_ONLY,
+    .traits = RLX_PURE | RLX_SHAPE_ONLY | RLX_STOP_GRADIENT,
+    .no_derivative = "the dims of the input matter, not what it holds",
     .infer = eye_infer,
     .eval = eye_eval,
 };

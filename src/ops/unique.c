@@ -230,6 +230,7 @@ static const rlx_op unique = {
     .attrs = unique_attrs,
     .params_size = sizeof(unique_params),
     .traits = RLX_PURE,
+    .no_derivative = "which of several equal elements an output stands for is not determined",
     .infer = unique_infer,
     .eval = unique_eval,
 };

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "ir/dtype.h"
 #include "ir/module.h"
+#include "ops/_derivative.h"
 #include "ops/_window.h"
 
 typedef struct unpool_params {
@@ -94,6 +95,33 @@ static rlx_status eval(rlx_ctx *ctx) {
   return RLX_OK;
 }
 
+/* dX: the elements of dY that X went to. */
+static rlx_status vjp(rlx_graph *g, const rlx_node *n, rlx_value *const *dy, rlx_value **dx) {
+  rlx_value *in[3] = {dy[0], rlx_node_input(n, 1), rlx_node_input(n, 0)};
+  const rlx_type *x = rlx_value_type(in[2]);
+  int64_t dims[RLX_MAX_RANK];
+  if (!dy[0]) return RLX_OK;
+  bool stated = rlx_node_input(n, 2) != NULL, known = x->rank >= 3;
+  for (int d = 0; known && d < x->rank; d++) known = x->dims[d] >= 0;
+  if (stated && !known) return rlx_graph_fail(g, RLX_UNSUPPORTED, "output_shape, and the dims of X are not known");
+  const char *bad = stated ? unpooled(rlx_node_params(n), x->rank, x->dims, dims) : NULL;
+  if (bad) return rlx_graph_fail(g, RLX_INVALID, "%s", bad);
+  if (stated) { /* to the dims that indices count in: cut, or zeros put in */
+    int64_t pads[2 * RLX_MAX_RANK] = {0};
+    const rlx_type *y = rlx_node_output_type(n, 0);
+    for (int d = 0; d < x->rank; d++) {
+      if (y->rank != x->rank || y->dims[d] < 0)
+        return rlx_graph_fail(g, RLX_UNSUPPORTED, "the dims of the output are not known");
+      pads[x->rank + d] = dims[d] - y->dims[d];
+    }
+    in[0] =
+        rlx_graph_op(g, "onnx.Pad", NULL, 0, (rlx_value *[]){in[0], derivative_ints(g, pads, 2 * (int64_t)x->rank)}, 2);
+  }
+  return derivative_text(g, in, dx,
+                         "unpool (dy, i, x) => (dx) <int64[1] all = {-1}> { flat = Reshape (dy, all)"
+                         " at = Reshape (i, all) v = Gather (flat, at) s = Shape (x) dx = Reshape (v, s) }");
+}
+
 static const rlx_attr_def attrs[] = {WINDOW_KERNEL(unpool_params, RLX_REQUIRED), WINDOW_STEPS(unpool_params), {0}};
 static const rlx_op max_unpool = {
     .struct_size = sizeof(rlx_op),
@@ -109,6 +137,7 @@ static const rlx_op max_unpool = {
     .params_size = sizeof(unpool_params),
     .traits = RLX_PURE,
     .infer = infer,
+    .vjp = vjp,
     .eval = eval,
 };
 

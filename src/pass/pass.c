@@ -11,6 +11,7 @@
 const pass pass_table[] = {
     {"resolve", pass_resolve, "bind op names to records of the session's registries", true, true},
     {"infer", pass_infer, "infer types from what the graph says", true, true},
+    {"differentiate", pass_differentiate, "put in the derivatives that a model asks for", true, false},
     {"select", pass_select, "choose a kernel for every node, lowering where that comes first", true, true},
     {"fold", pass_fold, "evaluate nodes whose inputs are constant", false, false},
     {"fuse_conv", pass_fuse_conv, "put normalisation, sums and activations into convolutions", false, false},

@@ -27,6 +27,7 @@ rlx_status passes_run(rlx_graph *g, const target *t, const char *disabled, const
 
 rlx_status pass_resolve(rlx_graph *g, const target *t, bool *changed);
 rlx_status pass_infer(rlx_graph *g, const target *t, bool *changed);
+rlx_status pass_differentiate(rlx_graph *g, const target *t, bool *changed);
 rlx_status pass_select(rlx_graph *g, const target *t, bool *changed);
 rlx_status pass_fold(rlx_graph *g, const target *t, bool *changed);
 rlx_status pass_fuse_layer_norm(rlx_graph *g, const target *t, bool *changed);

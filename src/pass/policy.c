@@ -43,7 +43,8 @@ typedef struct judgement {
 static const char *reason_of(const rlx_node *n) {
   const selection *sel = n->selection;
   for (int i = 0; i < sel->refused_count; i++)
-    if (sel->refused[i].tier == RLX_TIER_RAW || sel->refused[i].tier == RLX_TIER_PORTABLE) return sel->refused[i].reason;
+    if (sel->refused[i].tier == RLX_TIER_RAW || sel->refused[i].tier == RLX_TIER_PORTABLE)
+      return sel->refused[i].reason;
   return "no native kernel";
 }
 
@@ -58,8 +59,10 @@ static void judge(judgement *j, const rlx_graph *g) {
     if (policy == RLX_POLICY_WARN)
       log_line(RLX_LOG_WARN, "node '%s' (%s) runs on the host: %s", n->name, n->op_name, reason_of(n));
     if (policy == RLX_POLICY_FORBID && j->offender_count++ < 100)
-      text_printf(&j->offenders, "%s'%s' (%s: %s)", j->offender_count > 1 ? ", " : "", n->name, n->op_name, reason_of(n));
-    if (!j->ops.data || !strstr(j->ops.data, n->op_name)) text_printf(&j->ops, "%s%s", j->ops.size ? ", " : "", n->op_name);
+      text_printf(&j->offenders, "%s'%s' (%s: %s)", j->offender_count > 1 ? ", " : "", n->name, n->op_name,
+                  reason_of(n));
+    if (!j->ops.data || !strstr(j->ops.data, n->op_name))
+      text_printf(&j->ops, "%s%s", j->ops.size ? ", " : "", n->op_name);
   }
 }
 

@@ -182,49 +182,6 @@ static void undo(rlx_graph *g, size_t node_count) {
   g->nodes.count = node_count;
 }
 
-/* v belongs to g or a graph around it. */
-static bool reachable(const rlx_graph *g, const rlx_value *v) {
-  for (; g; g = g->parent)
-    if (v->graph == g) return true;
-  return false;
-}
-
-/* What an author's `lower` may leave behind: nodes over values of this graph, and nothing else. */
-static rlx_status check_lowered(const rlx_node *n, size_t first, rlx_value *const *outputs) {
-  const rlx_graph *g = n->graph;
-  for (int i = 0; i < n->output_count; i++) {
-    if (!outputs[i] && *n->outputs[i]->name)
-      return RLX_FAIL(INTERNAL, "lowering of %s gave no output %d", n->op_name, i);
-    if (!outputs[i]) continue;
-    if (!reachable(g, outputs[i])) return RLX_FAIL(INVALID, "output %d of its lowering is a value of another graph", i);
-    if (outputs[i]->producer == n) return RLX_FAIL(INVALID, "output %d of its lowering is its own", i);
-  }
-  for (size_t i = first; i < g->nodes.count; i++)
-    for (int k = 0; k < g->nodes.data[i]->input_count; k++) {
-      const rlx_value *v = g->nodes.data[i]->inputs[k];
-      if (v && !reachable(g, v)) return RLX_FAIL(INVALID, "its lowering uses a value of another graph");
-      if (v && v->producer == n) return RLX_FAIL(INVALID, "its lowering uses its own output");
-    }
-  return RLX_OK;
-}
-
-/* Calls `lower`, which may add nodes and constants but no inputs or outputs. */
-static rlx_status call_lower(rlx_node *n, rlx_value **outputs) {
-  rlx_graph *g = n->graph;
-  size_t ins = g->inputs.count, outs = g->outputs.count, first = g->nodes.count;
-  status_clear();
-  rlx_status status = n->op->op.lower(g, n, outputs);
-  if (status == RLX_OK) status = rlx_graph_status(g);
-  if (status != RLX_OK && !*rlx_error_message())
-    status = status_fail(status, "lower returned '%s' without saying why", rlx_status_name(status));
-  if (g->inputs.count != ins || g->outputs.count != outs) {
-    g->inputs.count = ins < g->inputs.count ? ins : g->inputs.count;
-    g->outputs.count = outs < g->outputs.count ? outs : g->outputs.count;
-    if (status == RLX_OK) status = RLX_FAIL(INVALID, "its lowering changes the graph's inputs or outputs");
-  }
-  return status == RLX_OK ? check_lowered(n, first, outputs) : status;
-}
-
 /* Does the node end on the GPU, or need no step at all? */
 static bool ends_native(const rlx_node *n) {
   const selection *sel = n->selection;
@@ -248,7 +205,7 @@ static rlx_status emit_lowered(selector *s, rlx_node *n, rlx_value **outputs) {
   size_t first = g->nodes.count;
   s->met[s->depth] = pin_of(s, n);
   s->lowering[s->depth++] = n->op;
-  rlx_status status = call_lower(n, outputs);
+  rlx_status status = node_rewrite(n, n->op->op.lower, "lowering", outputs);
   for (size_t i = first; i < g->nodes.count && status == RLX_OK; i++) {
     rlx_node *made = g->nodes.data[i];
     if (!made->origin) made->origin = n->origin ? n->origin : n->name;

@@ -144,9 +144,9 @@ static void write_json(const report_input *in, text *out) {
   json_graph(in, in->graph, out);
   text_printf(out,
               ",\"totals\":{\"nodes\":%zu,\"steps\":%" PRId64 ",\"trips\":%d,\"submits\":%d,\"device_steps\":%d"
-              ",\"bytes_staged\":%" PRId64 ",\"trip_us\":%.1f,\"builds\":%" PRId64
-              ",\"binds\":%" PRId64 ",\"bind_ns\":%" PRId64 ",\"prepare_ns\":%" PRId64 ",\"runs\":%" PRId64
-              ",\"packed_bytes\":%" PRId64 ",\"run_bytes\":%" PRId64 "}}\n",
+              ",\"bytes_staged\":%" PRId64 ",\"trip_us\":%.1f,\"builds\":%" PRId64 ",\"binds\":%" PRId64
+              ",\"bind_ns\":%" PRId64 ",\"prepare_ns\":%" PRId64 ",\"runs\":%" PRId64 ",\"packed_bytes\":%" PRId64
+              ",\"run_bytes\":%" PRId64 "}}\n",
               in->graph->nodes.count, s->steps, in->trips, in->submits, in->device_steps, in->staged, in->trip_us,
               s->builds, s->binds, s->bind_ns, s->prepare_ns, s->runs, s->packed_bytes, s->run_bytes);
 }

@@ -2,7 +2,7 @@
 # The example's portable kernel: the README's code, right on the CPU and on every GPU that is here, without a host step.
 set -euo pipefail
 source "$SRC/tests/cmd/_check.sh"
-package=$BUILD/packages/librlx-demo.so
+package=$BUILD/packages/librlx-gate.so
 model=$SRC/examples/portable_kernel
 
 shown=$(awk '/^```c$/ {block++; next} /^```$/ {if (inside) exit} {inside = block == 2} inside' "$SRC/README.md")

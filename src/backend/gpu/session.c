@@ -262,7 +262,8 @@ static rlx_status fill(gpu_stage *g) {
     if (st->device && st->chosen->tier == RLX_TIER_PORTABLE)
       RLX_TRY(gpu_session_kernels(g->session, st->from->node, st->chosen->kernel, &g->kernels[t]));
   }
-  return gpu_steps_plan(g, g->session->shared->device->unified, (g->session->debug.switches & (DEBUG_SYNC | DEBUG_CHECK)) != 0);
+  return gpu_steps_plan(g, g->session->shared->device->unified,
+                        (g->session->debug.switches & (DEBUG_SYNC | DEBUG_CHECK)) != 0);
 }
 
 rlx_status gpu_stage_create(gpu_session *session, stage *s) {

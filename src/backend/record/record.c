@@ -34,6 +34,7 @@ typedef struct record_device record_device;
 struct gpu_list {
   record_device *device;
   VECTOR(command) commands;
+  bool failed; /* memory was short: told at the end of the recording */
 };
 
 typedef struct submission {
@@ -124,6 +125,7 @@ static void empty(gpu_list *l) {
 
 static rlx_status list_begin(gpu_device *head, gpu_list **list) {
   if (*list) {
+    (*list)->failed = false;
     empty(*list);
     return RLX_OK;
   }
@@ -134,10 +136,7 @@ static rlx_status list_begin(gpu_device *head, gpu_list **list) {
   return RLX_OK;
 }
 
-static rlx_status list_end(gpu_list *l) {
-  (void)l;
-  return RLX_OK;
-}
+static rlx_status list_end(gpu_list *l) { return l->failed ? status_no_memory(sizeof(command)) : RLX_OK; }
 
 static void list_destroy(gpu_list *l) {
   empty(l);
@@ -182,10 +181,10 @@ static rlx_status encode(gpu_list *l, const gpu_raw *raw) {
 
 static void copy(gpu_list *l, const gpu_span *from, const gpu_span *to) {
   command c = {.kind = COPY, .from = at(from), .to = at(to), .bytes = from->bytes};
-  (void)vector_push(&l->commands, c);
+  l->failed |= !vector_push(&l->commands, c);
 }
 
-static void barrier(gpu_list *l) { (void)vector_push(&l->commands, (command){.kind = BARRIER}); }
+static void barrier(gpu_list *l) { l->failed |= !vector_push(&l->commands, (command){.kind = BARRIER}); }
 
 /* ---- running ------------------------------------------------------------------------------ */
 

@@ -156,7 +156,7 @@ static void inverse(const fft_plan *plan, block *k) {
 /* ---- runs ------------------------------------------------------------------------------------------------------- */
 
 static void transform_block(rlx_ctx *ctx, const spectrum *s, block *k) {
-  const geometry *at = &s->at;
+  const geometry *at = k->at; /* a window may leave fewer samples than were planned for */
   rlx_dtype t = ctx->outputs[0].dtype;
   int64_t room = fft_room(s->plan) * k->width, wanted = at->halved && at->inverse ? at->length / 2 + 1 : at->length;
   if (at->samples < wanted || at->halved) {

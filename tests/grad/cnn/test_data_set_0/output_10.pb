@@ -1,0 +1,1 @@
+Bhead.bias_gradJi)A¾ÞßÃ>P–F¾

@@ -1,0 +1,1 @@
+Bnorm.weight_gradJ}Í­;Y¾¢»<£ºç,Ú;

@@ -1,0 +1,1 @@
+Bnorm.bias_gradJOÞ:’B.¼ä§ðºŒ«›;

@@ -1,0 +1,1 @@
+Bup.bias_gradJΖLª½]µΤ=Yφι½

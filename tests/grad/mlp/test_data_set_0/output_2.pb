@@ -1,0 +1,1 @@
+Bbody.0.bias_gradJ .Âä»æÜê»¹;{‹Æ»PCI;úXg»Z8Š¼pŸí;

@@ -1,0 +1,1 @@
+Bnorm1.weight_gradJ ò}Æ:íÍ¶<W™i=zºI=žq<0¤ºL?h<'1¤<

@@ -1,0 +1,1 @@
+Bnorm1.bias_gradJ ƒXh»ô2½Ü¡Ä<*íN½fVÕ;SÎ3<}Ë*½d?:½

@@ -1,0 +1,1 @@
+Bnorm2.weight_gradJ ‡w›ªe≥w∫Œ=Ê÷S<Y^=πΩ—<PO=Xh&∫

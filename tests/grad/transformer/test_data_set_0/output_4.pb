@@ -1,0 +1,1 @@
+Bnorm2.bias_gradJ Åô‹<Ö÷¼ä<i2E<êµ<siú»Xc¼U`ƒ¼
