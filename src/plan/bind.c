@@ -214,7 +214,11 @@ rlx_status binder_bound(binder *b, const program_node *n, rlx_bound *out) {
   for (int i = 0; i < ins; i++) {
     if (n->inputs[i] == NO_SLOT) continue;
     types[i] = &b->s->facts[n->inputs[i]].type;
+    const rlx_port *port = op_input_port(n->node->op, i);
     constants[i] = slot_value(b->p, n->inputs[i])->constant;
+    /* What the host must read is part of the stage's key once it is known: GPU kernels plan by it. */
+    if (!constants[i] && b->context->gpu && port && (port->flags & RLX_HOST))
+      constants[i] = b->s->facts[n->inputs[i]].known;
   }
   for (int i = 0; i < outs; i++)
     if (n->outputs[i] != NO_SLOT) types[ins + i] = &b->s->facts[n->outputs[i]].type;
