@@ -19,7 +19,8 @@ class LoadOptions(ctypes.Structure):
 class SessionOptions(ctypes.Structure):
     """The leading fields; struct_size tells the library that the rest is left at its default."""
     _fields_ = [("struct_size", ctypes.c_uint32), ("device", ctypes.c_char_p), ("registry", ctypes.c_void_p),
-                ("threads", ctypes.c_int)]
+                ("threads", ctypes.c_int), ("max_concurrent_runs", ctypes.c_int), ("busy_fails", ctypes.c_bool),
+                ("memory_limit", ctypes.c_int64), ("policy", ctypes.c_int)]
 
 
 class Type(ctypes.Structure):
@@ -55,22 +56,28 @@ class Library:
         return tensor
 
     def to_array(self, tensor):
-        """A copy of a tensor's contents."""
+        """A copy of a tensor's contents, wherever they are."""
         rank = self.c.rlx_tensor_rank(tensor)
-        dims = self.c.rlx_tensor_dims(tensor)[:rank]
-        data = ctypes.string_at(self.c.rlx_tensor_data(tensor), self.c.rlx_tensor_bytes(tensor))
-        return np.frombuffer(data, DTYPES[self.c.rlx_tensor_dtype(tensor)]).reshape(dims).copy()
+        array = np.empty(self.c.rlx_tensor_dims(tensor)[:rank], DTYPES[self.c.rlx_tensor_dtype(tensor)])
+        host = self.wrap(array)
+        self.check(self.c.rlx_tensor_copy(tensor, host))
+        self.c.rlx_tensor_destroy(host)
+        return array
+
+
+POLICY_FORBID = 3
 
 
 class Session:
-    """A model compiled for the CPU, with one binding."""
+    """A model compiled for a device, with one binding."""
 
-    def __init__(self, library, model, threads):
+    def __init__(self, library, model, threads, device="cpu", forbid=False):
         self.library, self.c = library, library.c
         graph, self.session, self.binding = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
         load = LoadOptions(ctypes.sizeof(LoadOptions), 0, None, 0)
         library.check(self.c.rlx_graph_load(str(model).encode(), ctypes.byref(load), ctypes.byref(graph)))
-        options = SessionOptions(ctypes.sizeof(SessionOptions), b"cpu", None, threads)
+        options = SessionOptions(ctypes.sizeof(SessionOptions), device.encode(), None, threads)
+        options.policy = POLICY_FORBID if forbid else 0
         try:
             library.check(self.c.rlx_session_create(graph, ctypes.byref(options), ctypes.byref(self.session)))
         finally:
@@ -84,6 +91,35 @@ class Session:
             tensor = self.library.wrap(array)
             self.library.check(self.c.rlx_binding_input(self.binding, name.encode(), tensor, 0))
             self.bound.append((array, tensor))
+
+    def on_device(self, code, dims):
+        """A tensor in the device's memory; its contents are whatever was there."""
+        tensor = ctypes.c_void_p()
+        self.library.check(self.c.rlx_tensor_on_device(self.session, code, len(dims), (ctypes.c_int64 * len(dims))(*dims),
+                                                       ctypes.byref(tensor)))
+        return tensor
+
+    def bind_on_device(self, feeds):
+        """Copies the inputs into the device's memory and binds them there."""
+        for name, array in feeds.items():
+            array = np.asarray(array, order="C")
+            host, tensor = self.library.wrap(array), self.on_device(CODES[array.dtype], array.shape)
+            self.library.check(self.c.rlx_tensor_copy(host, tensor))
+            self.c.rlx_tensor_destroy(host)
+            self.library.check(self.c.rlx_binding_input(self.binding, name.encode(), tensor, 0))
+            self.bound.append((None, tensor))
+
+    def keep_outputs_on_device(self):
+        """After a first run: later ones write into the device's memory."""
+        for i in range(self.c.rlx_session_output_count(self.session)):
+            info, made = PortInfo(), ctypes.c_void_p()
+            self.library.check(self.c.rlx_session_output(self.session, i, ctypes.byref(info)))
+            self.library.check(self.c.rlx_binding_get(self.binding, info.name, ctypes.byref(made)))
+            rank = self.c.rlx_tensor_rank(made)
+            tensor = self.on_device(self.c.rlx_tensor_dtype(made), self.c.rlx_tensor_dims(made)[:rank])
+            self.c.rlx_tensor_destroy(made)
+            self.library.check(self.c.rlx_binding_output(self.binding, info.name, tensor))
+            self.bound.append((None, tensor))
 
     def run(self):
         self.library.check(self.c.rlx_run(self.binding, None))

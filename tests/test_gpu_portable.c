@@ -72,12 +72,11 @@ static const rlx_op ops[] = {
      .name = "test.affine",
      .inputs = (const rlx_port[]){{"X", "T", RLX_SET(RLX_FLOAT), 0, 0}, {0}},
      .outputs = (const rlx_port[]){{"Y", "T", 0, 0, 0}, {0}},
-     .attrs = (const rlx_attr_def[]){{.name = "scale",
-                                      .kind = RLX_ATTR_FLOAT,
-                                      .offset = offsetof(affine_params, scale),
-                                      .default_float = 1},
-                                     {.name = "shift", .kind = RLX_ATTR_FLOAT, .offset = offsetof(affine_params, shift)},
-                                     {0}},
+     .attrs =
+         (const rlx_attr_def[]){
+             {.name = "scale", .kind = RLX_ATTR_FLOAT, .offset = offsetof(affine_params, scale), .default_float = 1},
+             {.name = "shift", .kind = RLX_ATTR_FLOAT, .offset = offsetof(affine_params, shift)},
+             {0}},
      .params_size = sizeof(affine_params),
      .traits = RLX_PURE,
      .eval = affine},
@@ -97,50 +96,48 @@ static const rlx_op ops[] = {
 static const rlx_gpu_kernel kernels[] = {
     {.struct_size = sizeof(rlx_gpu_kernel),
      .head = {.op = "test.affine", .name = "text"},
-     .functions =
-         (const rlx_gpu_function[]){{.name = "affine",
-                                     .args = (const rlx_gpu_arg[]){{"x", "T", RLX_GPU_INPUT, 0, 0},
-                                                                   {"y", "T", RLX_GPU_OUTPUT, 0, 0},
-                                                                   {"scale", "f32", RLX_GPU_SCALAR, 0, 0},
-                                                                   {"shift", "f32", RLX_GPU_SCALAR, 0, 0},
-                                                                   {"count", "u32", RLX_GPU_COUNT, 0, 0},
-                                                                   {0}},
-                                     .body = "for (u32 i = GLOBAL_ID; i < count; i += GLOBAL_SIZE)\n"
-                                             "  y[i] = scale * x[i] + shift;\n"},
-                                    {0}}},
+     .functions = (const rlx_gpu_function[]){{.name = "affine",
+                                              .args = (const rlx_gpu_arg[]){{"x", "T", RLX_GPU_INPUT, 0, 0},
+                                                                            {"y", "T", RLX_GPU_OUTPUT, 0, 0},
+                                                                            {"scale", "f32", RLX_GPU_SCALAR, 0, 0},
+                                                                            {"shift", "f32", RLX_GPU_SCALAR, 0, 0},
+                                                                            {"count", "u32", RLX_GPU_COUNT, 0, 0},
+                                                                            {0}},
+                                              .body = "for (u32 i = GLOBAL_ID; i < count; i += GLOBAL_SIZE)\n"
+                                                      "  y[i] = scale * x[i] + shift;\n"},
+                                             {0}}},
     {.struct_size = sizeof(rlx_gpu_kernel),
      .head = {.op = "test.rows", .name = "text", .workspace = rows_workspace},
      .functions =
-         (const rlx_gpu_function[]){
-             {.name = "rows_add",
-              .args = (const rlx_gpu_arg[]){{"x", "f32", RLX_GPU_INPUT, 0, 0},
-                                            {"w", "f32", RLX_GPU_WORKSPACE, 64, 0},
-                                            {"count", "u32", RLX_GPU_SCALAR, 0, 0},
-                                            {0}},
-              .body = "if (GLOBAL_ID < count) w[GLOBAL_ID] = x[GLOBAL_ID] + 1.0f;\n"},
-             {.name = "rows_sum",
-              .args = (const rlx_gpu_arg[]){{"w", "f32", RLX_GPU_WORKSPACE, 64, 0},
-                                            {"bias", "f32", RLX_GPU_INPUT, 1, 0},
-                                            {"y", "f32", RLX_GPU_OUTPUT, 0, 0},
-                                            {"height", "u32", RLX_GPU_SCALAR, 0, 0},
-                                            {"width", "u32", RLX_GPU_SCALAR, 0, 0},
-                                            {0}},
-              .body = "if (GLOBAL_ID < height) {\n"
-                      "  f32 sum = 0.0f;\n"
-                      "  if (PRESENT(bias)) sum = bias[GLOBAL_ID];\n"
-                      "  for (u32 c = 0u; c < width; c++) sum += w[GLOBAL_ID * width + c];\n"
-                      "  y[GLOBAL_ID] = sum;\n"
-                      "}\n"},
-             {0}},
+         (const rlx_gpu_function[]){{.name = "rows_add",
+                                     .args = (const rlx_gpu_arg[]){{"x", "f32", RLX_GPU_INPUT, 0, 0},
+                                                                   {"w", "f32", RLX_GPU_WORKSPACE, 64, 0},
+                                                                   {"count", "u32", RLX_GPU_SCALAR, 0, 0},
+                                                                   {0}},
+                                     .body = "if (GLOBAL_ID < count) w[GLOBAL_ID] = x[GLOBAL_ID] + 1.0f;\n"},
+                                    {.name = "rows_sum",
+                                     .args = (const rlx_gpu_arg[]){{"w", "f32", RLX_GPU_WORKSPACE, 64, 0},
+                                                                   {"bias", "f32", RLX_GPU_INPUT, 1, 0},
+                                                                   {"y", "f32", RLX_GPU_OUTPUT, 0, 0},
+                                                                   {"height", "u32", RLX_GPU_SCALAR, 0, 0},
+                                                                   {"width", "u32", RLX_GPU_SCALAR, 0, 0},
+                                                                   {0}},
+                                     .body = "if (GLOBAL_ID < height) {\n"
+                                             "  f32 sum = 0.0f;\n"
+                                             "  if (PRESENT(bias)) sum = bias[GLOBAL_ID];\n"
+                                             "  for (u32 c = 0u; c < width; c++) sum += w[GLOBAL_ID * width + c];\n"
+                                             "  y[GLOBAL_ID] = sum;\n"
+                                             "}\n"},
+                                    {0}},
      .encode = rows_encode},
     {.struct_size = sizeof(rlx_gpu_kernel),
      .head = {.op = "test.broken", .name = "text"},
-     .functions = (const rlx_gpu_function[]){{.name = "broken",
-                                              .args = (const rlx_gpu_arg[]){{"x", "f32", RLX_GPU_INPUT, 0, 0},
-                                                                            {"y", "f32", RLX_GPU_OUTPUT, 0, 0},
-                                                                            {0}},
-                                              .body = "y[GLOBAL_ID] = x[GLOBAL_ID] + nonesuch;\n"},
-                                             {0}}},
+     .functions =
+         (const rlx_gpu_function[]){
+             {.name = "broken",
+              .args = (const rlx_gpu_arg[]){{"x", "f32", RLX_GPU_INPUT, 0, 0}, {"y", "f32", RLX_GPU_OUTPUT, 0, 0}, {0}},
+              .body = "y[GLOBAL_ID] = x[GLOBAL_ID] + nonesuch;\n"},
+             {0}}},
 };
 
 static int register_all(void **state) {

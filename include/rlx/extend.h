@@ -490,11 +490,12 @@ typedef struct rlx_kernel_info {
   const char *owner;
 } rlx_kernel_info;
 /* Visits every op or kernel that is visible from a registry (NULL: the process's), in no order; ends when
- * visit returns false. visit may not register or unregister. */
-RLX_API void rlx_registry_each_op(const rlx_registry *registry, bool (*visit)(void *user, const rlx_op_info *info),
-                                  void *user);
-RLX_API void rlx_registry_each_kernel(const rlx_registry *registry,
-                                      bool (*visit)(void *user, const rlx_kernel_info *info), void *user);
+ * visit returns false. visit may not register or unregister. Out of memory,
+ * nothing is visited. */
+RLX_API rlx_status rlx_registry_each_op(const rlx_registry *registry,
+                                        bool (*visit)(void *user, const rlx_op_info *info), void *user);
+RLX_API rlx_status rlx_registry_each_kernel(const rlx_registry *registry,
+                                            bool (*visit)(void *user, const rlx_kernel_info *info), void *user);
 
 /* ---- checking an op ----------------------------------------------------------------------- */
 

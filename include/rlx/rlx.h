@@ -495,6 +495,19 @@ typedef struct rlx_session_stats {
 } rlx_session_stats;
 RLX_API void rlx_session_get_stats(const rlx_session *s, rlx_session_stats *stats);
 
+/* How often an op ran on a tier and kernel, over the runs since the session was made: steps of stages that ended well.
+ */
+typedef struct rlx_counter {
+  uint32_t struct_size;
+  rlx_tier tier;
+  const char *op; /* texts last as long as the session */
+  const char *kernel;
+  const char *owner;
+  int64_t steps;
+} rlx_counter;
+/* Row i; NOT_FOUND past the end. Rows are only ever added. */
+RLX_API RLX_MUST_USE rlx_status rlx_session_counter(const rlx_session *s, int i, rlx_counter *out);
+
 /* ---- running ------------------------------------------------------------------------------ */
 
 /* Inputs and outputs of one run after another; used by one thread at a time. */
@@ -539,7 +552,8 @@ RLX_API void rlx_cancel_destroy(rlx_cancel *c);
 typedef struct rlx_run_options {
   uint32_t struct_size;
   rlx_cancel *cancel;
-  void (*progress)(void *user, int64_t done_steps, int64_t total_steps); /* between steps */
+  /* Between steps. The total grows while what is known only after running shows more: stages, loops. */
+  void (*progress)(void *user, int64_t done_steps, int64_t total_steps);
   void *progress_user;
 } rlx_run_options;
 #define RLX_RUN_OPTIONS_INIT {sizeof(rlx_run_options), NULL, NULL, NULL}

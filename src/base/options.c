@@ -17,8 +17,11 @@ static const struct {
     {"dispatch", DEBUG_DISPATCH, "a line for every step that runs"},
     {"plan", DEBUG_PLAN, "the memory plan of every bound stage"},
     {"time", DEBUG_TIME, "time taken by passes, builds and binds"},
-    {"check", DEBUG_CHECK, "compare every step's outputs with the op's eval; the first that differs fails the run"},
+    {"check", DEBUG_CHECK,
+     "compare every step's outputs with the op's eval, without layouts and packing; the first that differs fails the "
+     "run"},
     {"select", DEBUG_SELECT, "the candidates of every node, and why they were passed over"},
+    {"custom", DEBUG_CUSTOM, "a line for every step of an op or kernel that is not rlx's own, as RLX_DBG_CUSTOM=1"},
     {"sync", DEBUG_SYNC, "GPU: submit and wait after every step, to place a fault exactly"},
     {"stream", DEBUG_STREAM, "GPU: a line for all that is recorded, submitted, waited for and copied"},
     {"discrete", DEBUG_DISCRETE, "GPU: stage all transfers, as if the host could not see device memory"},
@@ -31,7 +34,8 @@ static const struct {
 } options[OPTION_COUNT] = {
     [OPTION_PACKAGE_PATH] = {"RLX_PACKAGE_PATH", "folders searched for op packages, ':' between them"},
     [OPTION_PIPELINE_CACHE] = {"RLX_PIPELINE_CACHE", "folder of the pipeline cache; 0 turns it off"},
-    [OPTION_FALLBACK] = {"RLX_FALLBACK", "overrides the fallback policy: allow, warn, forbid"},
+    [OPTION_FALLBACK] = {"RLX_FALLBACK",
+                         "overrides the fallback policy and its exceptions: allow, warn, forbid, budget=TRIPS[,BYTES]"},
     [OPTION_DEBUG] = {"RLX_DEBUG", "debug switches, ',' between them"},
     [OPTION_DBG_CUSTOM] = {"RLX_DBG_CUSTOM", "1: a line for every custom op that runs"},
     [OPTION_METAL_LIBRARY] = {"RLX_METAL_LIBRARY", "a library opened in place of the system's Metal, for tests"},
@@ -77,11 +81,9 @@ static rlx_status parse_word(const char *word, size_t length, debug_options *out
 
 rlx_status debug_options_parse(const char *text, debug_options *out) {
   debug_options parsed = {0};
-  if (!text) {
-    text = option_get(OPTION_DEBUG);
-    const char *custom = option_get(OPTION_DBG_CUSTOM);
-    if (custom && strcmp(custom, "0") != 0 && *custom) parsed.switches |= DEBUG_CUSTOM;
-  }
+  const char *custom = option_get(OPTION_DBG_CUSTOM);
+  if (custom && strcmp(custom, "0") != 0 && *custom) parsed.switches |= DEBUG_CUSTOM;
+  if (!text) text = option_get(OPTION_DEBUG);
   while (text && *text) {
     size_t n = strcspn(text, ",");
     if (n) RLX_TRY(parse_word(text, n, &parsed));

@@ -35,7 +35,7 @@ const char *debug_option_help(int i);
 typedef enum option_name {
   OPTION_PACKAGE_PATH,   /* RLX_PACKAGE_PATH: folders, ':' between */
   OPTION_PIPELINE_CACHE, /* RLX_PIPELINE_CACHE: path, or 0 */
-  OPTION_FALLBACK,       /* RLX_FALLBACK: allow, warn, forbid, budget=TRIPS */
+  OPTION_FALLBACK,       /* RLX_FALLBACK: allow, warn, forbid, budget=TRIPS[,BYTES] */
   OPTION_DEBUG,          /* RLX_DEBUG */
   OPTION_DBG_CUSTOM,     /* RLX_DBG_CUSTOM */
   OPTION_THREADS,        /* RLX_THREADS */

@@ -123,7 +123,7 @@ static rlx_status fill_value(filler *f, const rlx_type *type, rlx_tensor **out) 
   rlx_tensor *items[ITEMS] = {NULL};
   rlx_type item = *type;
   item.kind = RLX_KIND_TENSOR;
-  if (item.rank < 0 || !type_is_concrete(&item)) type_set(&item, type->dtype, 2, (int64_t[]){2, 3});
+  if (item.rank <= 0 || !type_is_concrete(&item)) type_set(&item, type->dtype, 2, (int64_t[]){2, 3});
   rlx_status status = RLX_OK;
   bool optional = type->kind == RLX_KIND_OPTIONAL;
   for (int i = 0; i < (optional ? 1 : ITEMS) && status == RLX_OK; i++) {

@@ -1,6 +1,7 @@
 /* pairs.c — calls a CPU kernel by itself, where its record says that an output may lie on an input. */
 #include <string.h>
 
+#include "base/cache.h"
 #include "check/check.h"
 #include "ir/bound.h"
 #include "ir/failure.h"
@@ -18,6 +19,7 @@ typedef struct call {
   failure failure;
   executor_head head;
   void *state, *run_state;
+  cache *cache;
 } call;
 
 static const rlx_tensor *input_of(const check_case *k, int i) {
@@ -61,7 +63,7 @@ static rlx_status lay_out(call *c, const rlx_pair *pair) {
     else
       RLX_TRY(take(c, (size_t)c->outputs[i].bytes, &c->outputs[i].data));
   }
-  c->bound = (struct rlx_bound){BOUND_MAGIC, k->node, types, types + ins, constants, 1, NULL};
+  c->bound = (struct rlx_bound){BOUND_MAGIC, k->node, types, types + ins, constants, 1, c->cache};
   return RLX_OK;
 }
 
@@ -72,7 +74,7 @@ static rlx_status run(call *c) {
   int64_t bytes = head->workspace ? head->workspace(&c->bound, c->state) : 0;
   if (bytes > 0) RLX_TRY(take(c, (size_t)(bytes + 63) / 64 * 64, &workspace));
   if (head->run_init) RLX_TRY(head->run_init(c->state, &c->run_state));
-  c->head = (executor_head){.failure = &c->failure, .threads = 1};
+  c->head = (executor_head){.failure = &c->failure, .threads = 1, .cache = c->cache};
   rlx_ctx ctx = {.struct_size = sizeof ctx,
                  .input_count = c->k->node->input_count,
                  .output_count = c->k->node->output_count,
@@ -135,7 +137,8 @@ static bool plain(const check_case *k) {
 static void check_pair(checker *c, check_case *k, const kernel_entry *e, const rlx_pair *pair, const char *subject) {
   if (!fits(k, pair) || !check_begin(c, "in place", subject, false)) return;
   call one = {.k = k, .e = e};
-  rlx_status status = lay_out(&one, pair);
+  rlx_status status = cache_create(1 << 20, &one.cache);
+  if (status == RLX_OK) status = lay_out(&one, pair);
   if (status == RLX_OK) status = run(&one);
   const char *wrong = status == RLX_OK ? judge(&one, pair) : rlx_error_message();
   if (wrong)
@@ -144,6 +147,7 @@ static void check_pair(checker *c, check_case *k, const kernel_entry *e, const r
     check_passed(c, 0, 0);
   if (e->head.run_done && one.run_state) e->head.run_done(one.run_state);
   if (e->head.release && one.state) e->head.release(one.state);
+  cache_destroy(one.cache);
   for (int i = 0; i < one.space_count; i++) guarded_free(&one.spaces[i]);
   arena_finish(&one.memory);
 }

@@ -66,7 +66,8 @@ static void print_line(const settings *set, const rlx_check_result *r, const rlx
   putchar('\n');
   if (l->outcome != RLX_CHECK_FAILED) return;
   const char *variant = strrchr(l->sample, '(');
-  int length = variant && variant > l->sample ? (int)(variant - l->sample - 1) : (int)strlen(l->sample);
+  bool varied = variant && variant > l->sample && variant[-1] == ' ' && l->sample[strlen(l->sample) - 1] == ')';
+  int length = varied ? (int)(variant - l->sample - 1) : (int)strlen(l->sample);
   printf("        sample: %s\n        again:  rlx check-op %s@%d --seed %lld --sample '%.*s'", l->sample, r->op,
          r->version, (long long)set->seed, length, l->sample);
   for (int i = 0; i < set->target.ops.count; i++) printf(" --ops %s", set->target.ops.items[i]);
@@ -165,7 +166,7 @@ static int run(const void *opaque, const cli_list *arguments) {
   int code = cli_load_ops(&set->target.ops, &registry);
   for (int i = 0; i < arguments->count && code == CLI_OK; i++) {
     if (strcmp(arguments->items[i], "all") == 0)
-      rlx_registry_each_op(registry, add_subject, &w);
+      code = rlx_registry_each_op(registry, add_subject, &w) == RLX_OK ? CLI_OK : cli_library_failure();
     else
       code = name_subject(&w, arguments->items[i]);
   }

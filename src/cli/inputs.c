@@ -21,6 +21,18 @@ static const char *find_source(const cli_list *list, const char *name) {
   return found;
 }
 
+// Whether the word is a symbol of the input, or INPUT.AXIS.
+static bool names_dim(const rlx_port_info *port, const char *word, size_t length) {
+  for (int axis = 0; axis < (port->type.rank == RLX_UNKNOWN ? RLX_MAX_RANK : port->type.rank); axis++) {
+    const char *symbol = port->symbols ? port->symbols[axis] : NULL;
+    char *place = cli_format("%s.%d", port->name, axis);
+    bool same = strlen(place) == length && memcmp(place, word, length) == 0;
+    free(place);
+    if (same || (symbol && strlen(symbol) == length && memcmp(symbol, word, length) == 0)) return true;
+  }
+  return false;
+}
+
 // Whether every --input and --dim names something that the model has.
 static int check_names(rlx_session *s, const cli_inputs *settings) {
   for (int i = 0; i < settings->inputs.count; i++) {
@@ -44,6 +56,13 @@ static int check_names(rlx_session *s, const cli_inputs *settings) {
     int64_t size;
     if (!equals || !cli_parse_int(equals + 1, &size) || size < 0)
       return cli_usage("--dim takes SYMBOL=N, not '%s'", item);
+    bool known = false;
+    for (int j = 0; j < rlx_session_input_count(s) && !known; j++) {
+      rlx_port_info port;
+      CLI_CALL(rlx_session_input(s, j, &port));
+      known = names_dim(&port, item, (size_t)(equals - item));
+    }
+    if (!known) return cli_fail("--dim %s: the model's inputs have no such dim", item);
   }
   return CLI_OK;
 }

@@ -323,8 +323,8 @@ static int run(const void *opaque, const cli_list *arguments) {
     l.backend = backend;
   }
   CLI_TRY(cli_load_ops(&set->target.ops, &registry));
-  rlx_registry_each_op(registry, add_op, &l);
-  rlx_registry_each_kernel(registry, add_kernel, &l);
+  CLI_CALL(rlx_registry_each_op(registry, add_op, &l));
+  CLI_CALL(rlx_registry_each_kernel(registry, add_kernel, &l));
   if (l.op_count) qsort(l.ops, (size_t)l.op_count, sizeof *l.ops, by_name);
   if (l.kernel_count) qsort(l.kernels, (size_t)l.kernel_count, sizeof *l.kernels, by_op);
   if (set->json)

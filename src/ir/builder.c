@@ -6,6 +6,7 @@
 
 #include "base/need.h"
 #include "ir/graph.h"
+#include "ir/registry.h"
 #include "ir/shape.h"
 
 rlx_status rlx_graph_create(const rlx_registry *registry, rlx_graph **out) {
@@ -273,6 +274,14 @@ rlx_node *graph_add_node(rlx_graph *g, const rlx_node_desc *d, rlx_value *const 
   return g->status == RLX_OK ? n : NULL;
 }
 
+/* An op that is there for its effect alone. */
+static bool makes_nothing(const rlx_graph *g, const char *op) {
+  op_entry *e = op ? registry_find_op(g->registry, op, 0) : NULL;
+  bool nothing = e && e->output_count == 0;
+  op_entry_release(e);
+  return nothing;
+}
+
 rlx_node *rlx_graph_node(rlx_graph *g, const rlx_node_desc *desc) {
   if (!g || g->status != RLX_OK) return NULL;
   if (!desc) {
@@ -280,7 +289,7 @@ rlx_node *rlx_graph_node(rlx_graph *g, const rlx_node_desc *desc) {
     return NULL;
   }
   rlx_node_desc d = *desc;
-  if (d.output_count == 0) d.output_count = 1;
+  if (d.output_count == 0 && !makes_nothing(g, d.op)) d.output_count = 1;
   if (d.output_count < 0 || d.input_count < 0 || d.attr_count < 0) {
     stick(g, RLX_FAIL(INVALID, "node '%s': negative count", d.name ? d.name : ""));
     return NULL;

@@ -1,6 +1,8 @@
 // listing.c — the public visitors of registered ops and kernels.
 #include "ir/registry.h"
 
+#include "base/need.h"
+
 typedef struct op_visit {
   bool (*visit)(void *user, const rlx_op_info *info);
   void *user;
@@ -12,11 +14,11 @@ static bool visit_op(void *user, const op_entry *e) {
   return v->visit(v->user, &info);
 }
 
-void rlx_registry_each_op(const rlx_registry *registry, bool (*visit)(void *user, const rlx_op_info *info),
-                          void *user) {
-  if (!visit) return;
+rlx_status rlx_registry_each_op(const rlx_registry *registry, bool (*visit)(void *user, const rlx_op_info *info),
+                                void *user) {
+  RLX_NEED(visit);
   op_visit v = {visit, user};
-  registry_each_op(registry, visit_op, &v);
+  return registry_each_op(registry, visit_op, &v);
 }
 
 typedef struct kernel_visit {
@@ -40,9 +42,9 @@ static bool visit_kernel(void *user, const kernel_entry *e) {
   return v->visit(v->user, &info);
 }
 
-void rlx_registry_each_kernel(const rlx_registry *registry, bool (*visit)(void *user, const rlx_kernel_info *info),
-                              void *user) {
-  if (!visit) return;
+rlx_status rlx_registry_each_kernel(const rlx_registry *registry,
+                                    bool (*visit)(void *user, const rlx_kernel_info *info), void *user) {
+  RLX_NEED(visit);
   kernel_visit v = {visit, user};
-  registry_each_kernel(registry, visit_kernel, &v);
+  return registry_each_kernel(registry, visit_kernel, &v);
 }

@@ -56,6 +56,9 @@ static rlx_status check_name(const char *name) {
   if (!name) return RLX_FAIL(INVALID, "register: the record has no op name");
   size_t domain = op_domain_length(name);
   if (domain == 0 || !name[domain + 1]) return RLX_FAIL(INVALID, "register '%s': an op's name is DOMAIN.NAME", name);
+  for (const char *p = name; *p; p++)
+    if ((unsigned char)*p <= ' ' || *p == 0x7f || *p == '"' || *p == '@')
+      return RLX_FAIL(INVALID, "register '%s': a blank, control character, quote or '@' in an op's name", name);
   return RLX_OK;
 }
 
@@ -77,22 +80,43 @@ static size_t attr_bytes(rlx_attr_kind kind) {
   }
 }
 
+static size_t attr_align(rlx_attr_kind kind) {
+  return kind == RLX_ATTR_FLOAT ? _Alignof(float) : kind == RLX_ATTR_TYPE ? _Alignof(rlx_type) : _Alignof(int64_t);
+}
+
+/* Where the attribute is decoded to: its own place, aligned. */
+static rlx_status check_place(const rlx_op *op, const rlx_attr_def *a) {
+  size_t bytes = attr_bytes(a->kind);
+  if (a->offset < sizeof(uint64_t) || a->offset > op->params_size || op->params_size - a->offset < bytes)
+    return RLX_FAIL(INVALID,
+                    "register '%s': attribute '%s' at offset %zu does not fit params of %zu bytes after `given`",
+                    op->name, a->name, a->offset, op->params_size);
+  if (a->offset % attr_align(a->kind))
+    return RLX_FAIL(INVALID, "register '%s': attribute '%s' at offset %zu is not aligned to %zu bytes", op->name,
+                    a->name, a->offset, attr_align(a->kind));
+  for (const rlx_attr_def *b = op->attrs; b != a; b++)
+    if (a->offset < b->offset + attr_bytes(b->kind) && b->offset < a->offset + bytes)
+      return RLX_FAIL(INVALID, "register '%s': attributes '%s' and '%s' overlap at offset %zu", op->name, b->name,
+                      a->name, a->offset);
+  return RLX_OK;
+}
+
 static rlx_status check_attrs(const rlx_op *op) {
   int n = 0;
   for (const rlx_attr_def *a = op->attrs; a && a->name; a++, n++) {
     size_t bytes = attr_bytes(a->kind);
     if (!bytes)
       return RLX_FAIL(INVALID, "register '%s': attribute '%s' has no such kind (%d)", op->name, a->name, (int)a->kind);
-    if (a->offset < sizeof(uint64_t) || a->offset > op->params_size || op->params_size - a->offset < bytes)
-      return RLX_FAIL(INVALID,
-                      "register '%s': attribute '%s' at offset %zu does not fit params of %zu bytes after `given`",
-                      op->name, a->name, a->offset, op->params_size);
+    if ((a->flags & RLX_RANGED) && !(a->min <= a->max))
+      return RLX_FAIL(INVALID, "register '%s': attribute '%s' has the empty range [%g, %g]", op->name, a->name, a->min,
+                      a->max);
     if (a->default_ints.count < 0 || a->default_floats.count < 0 || (a->default_ints.count && !a->default_ints.data) ||
         (a->default_floats.count && !a->default_floats.data))
       return RLX_FAIL(INVALID, "register '%s': attribute '%s': the default has a count but no list", op->name, a->name);
     for (const rlx_attr_def *b = op->attrs; b != a; b++)
       if (strcmp(a->name, b->name) == 0)
         return RLX_FAIL(INVALID, "register '%s': attribute '%s' twice", op->name, a->name);
+    RLX_TRY(check_place(op, a));
   }
   if (n > 64) return RLX_FAIL(INVALID, "register '%s': %d attributes, at most 64", op->name, n);
   if (op->params_size > 1 << 20)
@@ -101,9 +125,17 @@ static rlx_status check_attrs(const rlx_op *op) {
 }
 
 static rlx_status check_ports(const rlx_op *op, const rlx_port *ports, const char *side) {
-  for (const rlx_port *p = ports; p && p->name; p++)
+  const uint64_t known = (RLX_SET(RLX_DTYPE_COUNT) - 1) & ~RLX_SET(RLX_UNDEFINED);
+  for (const rlx_port *p = ports; p && p->name; p++) {
     if ((p->flags & RLX_VARIADIC) && p[1].name)
       return RLX_FAIL(INVALID, "register '%s': variadic %s '%s' is not the last", op->name, side, p->name);
+    if (p->dtypes && !(p->dtypes & known))
+      return RLX_FAIL(INVALID, "register '%s': %s '%s' permits no dtype there is (0x%llx)", op->name, side, p->name,
+                      (unsigned long long)p->dtypes);
+    if (p->min_count < 0 || (p->min_count && !(p->flags & RLX_VARIADIC)))
+      return RLX_FAIL(INVALID, "register '%s': %s '%s' is of at least %d, but not variadic", op->name, side, p->name,
+                      p->min_count);
+  }
   return RLX_OK;
 }
 

@@ -66,6 +66,9 @@ static rlx_status open_package(const char *path, package **out, const rlx_packag
   else if (e->struct_size < offsetof(rlx_package, flags))
     status = RLX_FAIL(INVALID, "%s: its package record has %u bytes, %zu are needed", path, e->struct_size,
                       offsetof(rlx_package, flags));
+  else if (e->struct_size > 4096)
+    status =
+        RLX_FAIL(INVALID, "%s: its package record says %u bytes, which no version of it has", path, e->struct_size);
   else if (e->abi != RLX_ABI_VERSION)
     status = RLX_FAIL(INVALID, "%s: built for ABI %u, this library has ABI %d", path, e->abi, RLX_ABI_VERSION);
   else if (!e->name || !e->version || !e->register_all)

@@ -86,6 +86,15 @@ void rlx_registry_destroy(rlx_registry *r) {
   mem_free(r);
 }
 
+/* The chain: r itself if it is a session's, then the process's. */
+static int chain_of(const rlx_registry *r, rlx_registry *chain[2]) {
+  int n = 0;
+  rlx_registry *root = r == &process ? &process : rlx_registry_process(); /* also while its built-ins come in */
+  if (r && r != root) chain[n++] = (rlx_registry *)(uintptr_t)r;
+  chain[n++] = root;
+  return n;
+}
+
 /* ---- registering -------------------------------------------------------------------------- */
 
 /* Under the lock. NULL when memory is short. */
@@ -107,45 +116,6 @@ static const char *owner_of(const rlx_registry *r, const package *p) {
 }
 
 static const char *origin_of(const package *p) { return p ? p->path : "this program"; }
-
-static rlx_status add_op(rlx_registry *r, op_entry *e, uint32_t flags) {
-  bucket *b = bucket_of(r, e->op.name);
-  if (!b) return status_no_memory(sizeof *b);
-  for (size_t i = 0; i < b->ops.count; i++) {
-    op_entry *old = b->ops.data[i];
-    if (old->op.version != e->op.version || old->scope != e->scope) continue;
-    if (!(flags & RLX_REPLACE))
-      return RLX_FAIL(DUPLICATE,
-                      "op '%s' version %d is already registered by %s (%s); %s (%s) may not register it again",
-                      e->op.name, e->op.version, old->owner, origin_of(old->from), e->owner, origin_of(e->from));
-    log_line(RLX_LOG_INFO, "op '%s' version %d of %s replaced by %s", e->op.name, e->op.version, old->owner, e->owner);
-    b->ops.data[i] = e;
-    op_entry_release(old);
-    return RLX_OK;
-  }
-  return vector_push(&b->ops, e) ? RLX_OK : status_no_memory(sizeof e);
-}
-
-rlx_status rlx_register_op(rlx_registry *r, const rlx_op *op, uint32_t flags, rlx_handle *handle) {
-  if (!op) return RLX_FAIL(INVALID, "register op: no record");
-  if (!r) r = rlx_registry_process();
-  op_entry *e;
-  RLX_TRY(op_entry_create(op, &e));
-  e->from = package_retain(package_current());
-  e->scope = e->from ? SCOPE_PACKAGE : r->scope;
-  e->builtin = r->registering_builtins;
-  e->owner = arena_strdup(&e->memory, owner_of(r, e->from));
-  e->handle = atomic_fetch_add(&next_number, 1);
-  rlx_handle given = e->handle;
-  pthread_mutex_lock(&r->lock);
-  rlx_status status = e->owner ? add_op(r, e, flags) : status_no_memory(1);
-  pthread_mutex_unlock(&r->lock);
-  if (status != RLX_OK)
-    op_entry_release(e);
-  else if (handle)
-    *handle = given;
-  return status;
-}
 
 static bool ranges_meet(const rlx_kernel *a, const rlx_kernel *b) {
   int a_max = a->version_max ? a->version_max : INT32_MAX, b_max = b->version_max ? b->version_max : INT32_MAX;
@@ -174,20 +144,105 @@ static rlx_status add_kernel(rlx_registry *r, kernel_entry *e, uint32_t flags) {
   return vector_push(&b->kernels, e) ? RLX_OK : status_no_memory(sizeof e);
 }
 
-/* A kernel's version range may not span records with different params layouts. */
-static rlx_status check_range(const bucket *b, const kernel_entry *e) {
-  const op_entry *first = NULL;
-  int max = e->head.version_max ? e->head.version_max : INT32_MAX;
+static bool same_layout(const op_entry *a, const op_entry *b) {
+  if (a->op.params_size != b->op.params_size || a->attr_count != b->attr_count) return false;
+  for (int i = 0; i < a->attr_count; i++)
+    if (a->op.attrs[i].offset != b->op.attrs[i].offset || a->op.attrs[i].kind != b->op.attrs[i].kind) return false;
+  return true;
+}
+
+static bool serves(const kernel_entry *e, int version) {
+  return version >= e->head.version_min && (!e->head.version_max || version <= e->head.version_max);
+}
+
+/* Under the lock: two records of the bucket that the kernel serves and whose layouts differ. first: one of another
+ * bucket, or NULL; *first becomes one that it serves. */
+static const op_entry *other_layout(const bucket *b, const kernel_entry *e, const op_entry **first) {
   for (size_t i = 0; b && i < b->ops.count; i++) {
     const op_entry *op = b->ops.data[i];
-    bool explicit_range = e->head.version_min || e->head.version_max;
-    if (!explicit_range || op->op.version < e->head.version_min || op->op.version > max) continue;
-    if (first && first->op.params_size != op->op.params_size)
-      return RLX_FAIL(INVALID, "register kernel '%s' of '%s': versions %d and %d have different params layouts",
-                      e->head.name, e->head.op, first->op.version, op->op.version);
-    first = op;
+    if (!serves(e, op->op.version)) continue;
+    if (*first && !same_layout(*first, op)) return op;
+    *first = op;
+  }
+  return NULL;
+}
+
+bool registry_kernel_spans(const rlx_registry *r, const kernel_entry *e, int versions[2]) {
+  rlx_registry *chain[2];
+  int n = chain_of(r, chain);
+  const op_entry *first = NULL, *other = NULL;
+  op_entry *held = NULL;
+  for (int c = 0; c < n && !other; c++) {
+    pthread_mutex_lock(&chain[c]->lock);
+    other = other_layout(map_get(&chain[c]->names, e->head.op), e, &first);
+    if (other) {
+      versions[0] = first->op.version;
+      versions[1] = other->op.version;
+    }
+    op_entry_release(held);
+    held = op_entry_retain((op_entry *)(uintptr_t)first); /* the next bucket is compared with it */
+    pthread_mutex_unlock(&chain[c]->lock);
+  }
+  op_entry_release(held);
+  return other != NULL;
+}
+
+/* An op registered after kernels that would serve it and another layout. Under the lock. */
+static rlx_status check_kernels(const bucket *b, const op_entry *e) {
+  for (size_t i = 0; i < b->kernels.count; i++) {
+    const kernel_entry *k = b->kernels.data[i];
+    const op_entry *other = e;
+    if (!serves(k, e->op.version) || !(other = other_layout(b, k, &(const op_entry *){e}))) continue;
+    return RLX_FAIL(
+        INVALID,
+        "register op '%s' version %d: kernel '%s' of %s serves versions %d and %d, whose params layouts differ",
+        e->op.name, e->op.version, k->head.name, k->owner, e->op.version, other->op.version);
   }
   return RLX_OK;
+}
+
+static rlx_status add_op(rlx_registry *r, op_entry *e, uint32_t flags) {
+  bucket *b = bucket_of(r, e->op.name);
+  if (!b) return status_no_memory(sizeof *b);
+  for (size_t i = 0; i < b->ops.count; i++) {
+    op_entry *old = b->ops.data[i];
+    if (old->op.version != e->op.version || old->scope != e->scope) continue;
+    if (!(flags & RLX_REPLACE))
+      return RLX_FAIL(DUPLICATE,
+                      "op '%s' version %d is already registered by %s (%s); %s (%s) may not register it again",
+                      e->op.name, e->op.version, old->owner, origin_of(old->from), e->owner, origin_of(e->from));
+    log_line(RLX_LOG_INFO, "op '%s' version %d of %s replaced by %s", e->op.name, e->op.version, old->owner, e->owner);
+    b->ops.data[i] = e;
+    op_entry_release(old);
+    return RLX_OK;
+  }
+  RLX_TRY(check_kernels(b, e));
+  return vector_push(&b->ops, e) ? RLX_OK : status_no_memory(sizeof e);
+}
+
+rlx_status rlx_register_op(rlx_registry *r, const rlx_op *op, uint32_t flags, rlx_handle *handle) {
+  if (!op) return RLX_FAIL(INVALID, "register op: no record");
+  if (!r) r = rlx_registry_process();
+  op_entry *e;
+  RLX_TRY(op_entry_create(op, &e));
+  if ((e->op.traits & RLX_CONTROL_FLOW) && !r->registering_builtins) {
+    op_entry_release(e);
+    return RLX_FAIL(INVALID, "register op '%s': only rlx's own ops run subgraphs (RLX_CONTROL_FLOW)", op->name);
+  }
+  e->from = package_retain(package_current());
+  e->scope = e->from ? SCOPE_PACKAGE : r->scope;
+  e->builtin = r->registering_builtins;
+  e->owner = arena_strdup(&e->memory, owner_of(r, e->from));
+  e->handle = atomic_fetch_add(&next_number, 1);
+  rlx_handle given = e->handle;
+  pthread_mutex_lock(&r->lock);
+  rlx_status status = e->owner ? add_op(r, e, flags) : status_no_memory(1);
+  pthread_mutex_unlock(&r->lock);
+  if (status != RLX_OK)
+    op_entry_release(e);
+  else if (handle)
+    *handle = given;
+  return status;
 }
 
 rlx_status registry_add_kernel(rlx_registry *r, const kernel_source *source, uint32_t flags, rlx_handle *handle) {
@@ -201,9 +256,15 @@ rlx_status registry_add_kernel(rlx_registry *r, const kernel_source *source, uin
   e->sequence = atomic_fetch_add(&next_number, 1);
   e->handle = e->sequence;
   rlx_handle given = e->handle;
+  int versions[2];
+  if (registry_kernel_spans(r, e, versions)) {
+    rlx_status bad = RLX_FAIL(INVALID, "register kernel '%s' of '%s': versions %d and %d have different params layouts",
+                              e->head.name, e->head.op, versions[0], versions[1]);
+    kernel_entry_release(e);
+    return bad;
+  }
   pthread_mutex_lock(&r->lock);
-  rlx_status status = e->owner ? check_range(map_get(&r->names, e->head.op), e) : status_no_memory(1);
-  if (status == RLX_OK) status = add_kernel(r, e, flags);
+  rlx_status status = e->owner ? add_kernel(r, e, flags) : status_no_memory(1);
   pthread_mutex_unlock(&r->lock);
   if (status != RLX_OK)
     kernel_entry_release(e);
@@ -272,15 +333,6 @@ rlx_status registry_add_package(rlx_registry *r, package *p) {
 void registry_drop_package(rlx_registry *r, const package *p) { (void)remove_entries(r, 0, p); }
 
 /* ---- finding ------------------------------------------------------------------------------ */
-
-/* The chain: r itself if it is a session's, then the process's. */
-static int chain_of(const rlx_registry *r, rlx_registry *chain[2]) {
-  int n = 0;
-  rlx_registry *root = rlx_registry_process();
-  if (r && r != root) chain[n++] = (rlx_registry *)(uintptr_t)r;
-  chain[n++] = root;
-  return n;
-}
 
 /* a is the better answer than b (which may be NULL) for this opset. */
 static bool better_op(const op_entry *a, const op_entry *b) {
@@ -354,40 +406,46 @@ rlx_status registry_kernels(const rlx_registry *r, const char *name, int version
 /* Copies the names out first, so that no lock is held while fn runs. */
 typedef VECTOR(void *) entry_list;
 
-static void collect(rlx_registry *r, bool ops, entry_list *out) {
+static bool collect(rlx_registry *r, bool ops, entry_list *out) {
   size_t at = 0;
+  bool ok = true;
   pthread_mutex_lock(&r->lock);
-  for (bucket *b; (b = map_next(&r->names, &at, NULL));) {
-    for (size_t i = 0; ops && i < b->ops.count; i++)
-      if (vector_push(out, b->ops.data[i])) op_entry_retain(b->ops.data[i]);
-    for (size_t i = 0; !ops && i < b->kernels.count; i++)
-      if (vector_push(out, b->kernels.data[i])) kernel_entry_retain(b->kernels.data[i]);
+  for (bucket *b; ok && (b = map_next(&r->names, &at, NULL));) {
+    for (size_t i = 0; ops && ok && i < b->ops.count; i++)
+      if ((ok = vector_push(out, b->ops.data[i]))) op_entry_retain(b->ops.data[i]);
+    for (size_t i = 0; !ops && ok && i < b->kernels.count; i++)
+      if ((ok = vector_push(out, b->kernels.data[i]))) kernel_entry_retain(b->kernels.data[i]);
   }
   pthread_mutex_unlock(&r->lock);
+  return ok;
 }
 
-void registry_each_op(const rlx_registry *r, bool (*fn)(void *user, const op_entry *e), void *user) {
+rlx_status registry_each_op(const rlx_registry *r, bool (*fn)(void *user, const op_entry *e), void *user) {
   rlx_registry *chain[2];
   int n = chain_of(r, chain);
   entry_list all = {0};
-  for (int c = 0; c < n; c++) collect(chain[c], true, &all);
-  bool go = true;
+  bool ok = true;
+  for (int c = 0; c < n && ok; c++) ok = collect(chain[c], true, &all);
+  bool go = ok;
   for (size_t i = 0; i < all.count; i++) {
     if (go) go = fn(user, all.data[i]);
     op_entry_release(all.data[i]);
   }
   vector_finish(&all);
+  return ok ? RLX_OK : status_no_memory(sizeof(void *));
 }
 
-void registry_each_kernel(const rlx_registry *r, bool (*fn)(void *user, const kernel_entry *e), void *user) {
+rlx_status registry_each_kernel(const rlx_registry *r, bool (*fn)(void *user, const kernel_entry *e), void *user) {
   rlx_registry *chain[2];
   int n = chain_of(r, chain);
   entry_list all = {0};
-  for (int c = 0; c < n; c++) collect(chain[c], false, &all);
-  bool go = true;
+  bool ok = true;
+  for (int c = 0; c < n && ok; c++) ok = collect(chain[c], false, &all);
+  bool go = ok;
   for (size_t i = 0; i < all.count; i++) {
     if (go) go = fn(user, all.data[i]);
     kernel_entry_release(all.data[i]);
   }
   vector_finish(&all);
+  return ok ? RLX_OK : status_no_memory(sizeof(void *));
 }

@@ -16,9 +16,13 @@ const char *registry_hint(const rlx_registry *r, const char *name, int opset, ch
 rlx_status registry_kernels(const rlx_registry *r, const char *name, int version, const char *const *backends,
                             kernel_entry ***list, int *count);
 
+/* A kernel may serve one params layout. The versions of two records of its op, as seen from r, that it would serve
+ * although their layouts differ; false: there are none. */
+bool registry_kernel_spans(const rlx_registry *r, const kernel_entry *e, int versions[2]);
+
 /* Visits every op / kernel visible from r (for listings); stops when fn returns false. */
-void registry_each_op(const rlx_registry *r, bool (*fn)(void *user, const op_entry *e), void *user);
-void registry_each_kernel(const rlx_registry *r, bool (*fn)(void *user, const kernel_entry *e), void *user);
+rlx_status registry_each_op(const rlx_registry *r, bool (*fn)(void *user, const op_entry *e), void *user);
+rlx_status registry_each_kernel(const rlx_registry *r, bool (*fn)(void *user, const kernel_entry *e), void *user);
 
 /* Packages loaded into r, by the real path of their file. */
 bool registry_has_package(rlx_registry *r, const char *path);

@@ -389,7 +389,10 @@ static int parse_alternatives(parser *p) {
 
 /* ---- instructions ------------------------------------------------------------------------- */
 
-static bool add_step(regex *r, regex_step s) { return r->steps.count < 100000 && vector_push(&r->steps, s); }
+static bool add_step(regex *r, regex_step s) {
+  r->too_large |= r->steps.count >= 100000;
+  return !r->too_large && vector_push(&r->steps, s);
+}
 
 static bool emit(regex *r, int at, int depth);
 
@@ -453,7 +456,8 @@ static bool emit_chain(regex *r, int at, tree_kind kind, int depth) {
 
 static bool emit(regex *r, int at, int depth) {
   tree_node n = r->nodes.data[at];
-  if (depth > 4 * DEPTH || ++r->work > 1000000) return false;
+  r->too_large |= depth > 4 * DEPTH || ++r->work > 1000000;
+  if (r->too_large) return false;
   switch (n.kind) {
     case TREE_EMPTY: return true;
     case TREE_SET: return add_step(r, (regex_step){.kind = STEP_SET, .a = n.a, .b = n.b});
@@ -470,7 +474,8 @@ rlx_status regex_compile(const void *context, rlx_string pattern, regex **out) {
   int all = parse_alternatives(&p);
   if (p.status == RLX_OK && p.at < p.size) fail(&p, RLX_INVALID, "a ')' without its '('");
   if (p.status == RLX_OK && (!emit(r, all, 0) || !add_step(r, (regex_step){.kind = STEP_MATCH})))
-    fail(&p, RLX_UNSUPPORTED, "the pattern is too large");
+    fail(&p, r->too_large ? RLX_UNSUPPORTED : RLX_OUT_OF_MEMORY,
+         r->too_large ? "the pattern is too large" : "no memory");
   size_t steps = r->steps.count;
   if (p.status == RLX_OK && !(r->lists = mem_array(4 * steps + 4, sizeof *r->lists)))
     fail(&p, RLX_OUT_OF_MEMORY, "no memory");

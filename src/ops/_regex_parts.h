@@ -31,8 +31,9 @@ struct regex {
   VECTOR(tree_node) nodes;
   VECTOR(char_range) ranges;
   VECTOR(regex_step) steps;
-  int work;   /* done in making the steps: nested repeats of nothing must end too */
-  int *lists; /* scratch: two lists of steps, marks, a stack */
+  int work;       /* done in making the steps: nested repeats of nothing must end too */
+  bool too_large; /* why a step could not be made, if not for want of memory */
+  int *lists;     /* scratch: two lists of steps, marks, a stack */
 };
 
 #endif

@@ -233,6 +233,7 @@ static const rlx_op cast_named = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Cast",
     .version = 1,
+    .samples = (const char *const[]){"float[2,3] {to = \"INT32\"}", NULL},
     .doc = "Cast with the type as a word (an old version, lowered to the newest).",
     .inputs = one_input,
     .outputs = free_output,

@@ -86,6 +86,8 @@ static const rlx_op center_crop_pad = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.CenterCropPad",
     .version = 18,
+    .samples =
+        (const char *const[]){"float[3,5], int64[2] = {5, 3}", "int32[2,4,3], int64[1] = {7} {axes = [1]}", NULL},
     .doc = "The middle of each of the axes, cut to the given size or with zeros around it.",
     .inputs = center_inputs,
     .outputs = center_outputs,

@@ -152,6 +152,10 @@ static const rlx_op col2im = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Col2Im",
     .version = 18,
+    .samples =
+        (const char *const[]){
+            "float[1,8,9], int64[2] = {4, 4}, int64[2] = {2, 2}",
+            "float[2,4,4], int64[2] = {3, 3}, int64[2] = {2, 2} {strides = [2, 2], pads = [0, 0, 1, 1]}", NULL},
     .doc = "Sums blocks, each a column, into the image they were cut from.",
     .inputs = (const rlx_port[]){{"input", "T", VALUES, 0, 0},
                                  {"image_shape", NULL, RLX_SET(RLX_INT64), RLX_HOST, 0},

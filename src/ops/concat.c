@@ -163,6 +163,7 @@ static const rlx_op concat_1 = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Concat",
     .version = 1,
+    .samples = (const char *const[]){"float[2,3], float[2,2]", NULL},
     .doc = "Concat whose axis is 1 by default.",
     .inputs = concat_inputs,
     .outputs = concat_outputs,

@@ -157,6 +157,7 @@ static const rlx_op constant_of_shape = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.ConstantOfShape",
     .version = 9,
+    .samples = (const char *const[]){"int64[2] = {2, 3}", "int64[3] = {2, 0, 3} {value = int64[1] {7}}", NULL},
     .doc = "A tensor of the given shape, every element the same (float 0 by default).",
     .inputs = of_shape_inputs,
     .outputs = of_shape_outputs,

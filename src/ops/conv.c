@@ -150,6 +150,8 @@ static const rlx_op conv_integer = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.ConvInteger",
     .version = 10,
+    .samples = (const char *const[]){"uint8[1,2,5,5], uint8[3,2,3,3], uint8[] = {3}, uint8[] = {2}",
+                                     "uint8[1,1,4,4], int8[1,1,2,2] {pads = [1, 1, 0, 0], strides = [2, 2]}", NULL},
     .doc = "Convolution of 8-bit integers less their zero points, into int32.",
     .inputs = (const rlx_port[]){{"x", "T1", BYTES, 0, 0},
                                  {"w", "T2", BYTES, 0, 0},
@@ -211,6 +213,11 @@ static const rlx_op qlinear_conv = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.QLinearConv",
     .version = 10,
+    .samples = (const char *const[]){"uint8[1,2,5,5], float[] = {0.1}, uint8[] = {3}, uint8[3,2,3,3], float[] = {0.2}, "
+                                     "uint8[] = {2}, float[] = {0.9}, uint8[] = {5}, int32[3]",
+                                     "uint8[1,1,4,4], float[] = {0.1}, uint8[] = {3}, int8[2,1,2,2], float[2] = {0.2, "
+                                     "0.3}, int8[2] = {0, 1}, float[] = {0.9}, uint8[] = {5}",
+                                     NULL},
     .doc = "Convolution of quantised tensors; the sum is exact in int32 and quantised again.",
     .inputs = (const rlx_port[]){{"x", "T1", BYTES, 0, 0},
                                  {"x_scale", NULL, FLOAT, 0, 0},

@@ -123,6 +123,8 @@ static const rlx_op cumsum = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.CumSum",
     .version = 11,
+    .samples = (const char *const[]){"float[2,5], int64[] = {1}",
+                                     "int32[3,4], int32[] = {-2} {exclusive = 1, reverse = 1}", NULL},
     .doc = "Sums of the elements up to each along axis: without the element itself if exclusive, from the "
            "end if reverse.",
     .inputs = cumulative_inputs,
@@ -156,6 +158,8 @@ static const rlx_op cumprod = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.CumProd",
     .version = 26,
+    .samples = (const char *const[]){"float[2,5], int64[] = {1}",
+                                     "int32[3,4], int64[] = {0} {exclusive = 1, reverse = 1}", NULL},
     .doc = "Products of the elements up to each along axis; exclusive and reverse as in CumSum.",
     .inputs = cumulative_inputs,
     .outputs = cumulative_outputs,

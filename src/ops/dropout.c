@@ -113,6 +113,7 @@ static const rlx_op dropout = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Dropout",
     .version = 12,
+    .samples = (const char *const[]){"float[2,3], , bool[] = {0} => 2", "float[3,4]", NULL},
     .doc = "The input itself; with training_mode, each element zero with probability ratio (0.5 by default) "
            "and else divided by 1 - ratio. mask says which were kept.",
     .inputs = dropout_inputs,
@@ -202,6 +203,7 @@ static rlx_status dropout10_lower(rlx_graph *g, const rlx_node *n, rlx_value **o
       .name = "onnx.Dropout",                                                                                          \
       .version = since,                                                                                                \
       .doc = "Dropout with ratio as an attribute.",                                                                    \
+      .samples = (const char *const[]){"float[2,3]", NULL},                                                            \
       .inputs = dropout1_inputs,                                                                                       \
       .outputs = its_outputs,                                                                                          \
       .attrs = its_attrs,                                                                                              \

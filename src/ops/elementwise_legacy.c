@@ -104,8 +104,8 @@ static rlx_status lower_clip(rlx_graph *g, const rlx_node *n, rlx_value **output
 #define ATTR(attr, k, member, ...)                                                                                     \
   { .name = attr, .kind = RLX_ATTR_##k, .offset = offsetof(legacy_params, member), __VA_ARGS__ }
 #define CONSUMED ATTR("consumed_inputs", INTS, consumed, 0)
-#define T(port)                                                                                                        \
-  { .name = port, .variable = "T", .dtypes = RLX_SET_NUMBERS | RLX_SET(RLX_BOOL) }
+#define T(port, set)                                                                                                   \
+  { .name = port, .variable = "T", .dtypes = (set) }
 
 static const rlx_attr_def broadcast_attrs[] = {
     ATTR("broadcast", INT, broadcast, 0), ATTR("axis", INT, axis, 0), CONSUMED, {0}};
@@ -116,9 +116,15 @@ static const rlx_attr_def selu_attrs[] = {ATTR("alpha", FLOAT, a, .default_float
                                           {0}};
 static const rlx_attr_def clip_attrs[] = {ATTR("min", FLOAT, a, 0), ATTR("max", FLOAT, b, 0), CONSUMED, {0}};
 static const rlx_attr_def prelu_attrs[] = {CONSUMED, {0}};
-static const rlx_port one_input[] = {T("X"), {0}};
-static const rlx_port two_inputs[] = {T("A"), T("B"), {0}};
-static const rlx_port same_output[] = {T("C"), {0}};
+static const rlx_port one_input[] = {T("X", RLX_SET_FLOATS), {0}};
+static const rlx_port two_inputs[] = {T("A", RLX_SET_NUMBERS), T("B", RLX_SET_NUMBERS), {0}};
+static const rlx_port two_floats[] = {T("A", RLX_SET_FLOATS), T("B", RLX_SET_FLOATS), {0}};
+#define two_floats_samples two_inputs_samples
+static const rlx_port two_bools[] = {T("A", RLX_SET(RLX_BOOL)), T("B", RLX_SET(RLX_BOOL)), {0}};
+static const char *const one_input_samples[] = {"float[2,3]", "double[5]", NULL};
+static const char *const two_inputs_samples[] = {"float[2,3,4], float[2,3,4]", NULL};
+static const char *const two_bools_samples[] = {"bool[2,3,4], bool[3,4] {broadcast = 1}", NULL};
+static const rlx_port same_output[] = {T("C", 0), {0}};
 static const rlx_port test_output[] = {{.name = "C", .dtypes = RLX_SET(RLX_BOOL)}, {0}};
 
 /* X(op, lower, inputs, outputs, attributes, infer, doc) */
@@ -127,14 +133,14 @@ static const rlx_port test_output[] = {{.name = "C", .dtypes = RLX_SET(RLX_BOOL)
   X(Sub, lower_binary, two_inputs, same_output, broadcast_attrs, infer_first, "A - B")                                 \
   X(Mul, lower_binary, two_inputs, same_output, broadcast_attrs, infer_first, "A * B")                                 \
   X(Div, lower_binary, two_inputs, same_output, broadcast_attrs, infer_first, "A / B")                                 \
-  X(Pow, lower_binary, two_inputs, same_output, compare_attrs, infer_first, "A to the power B")                      \
+  X(Pow, lower_binary, two_floats, same_output, compare_attrs, infer_first, "A to the power B")                      \
   X(Equal, lower_binary, two_inputs, test_output, compare_attrs, infer_test, "A == B")                               \
   X(Less, lower_binary, two_inputs, test_output, compare_attrs, infer_test, "A < B")                                 \
   X(Greater, lower_binary, two_inputs, test_output, compare_attrs, infer_test, "A > B")                              \
-  X(And, lower_binary, two_inputs, test_output, compare_attrs, infer_test, "A and B")                                \
-  X(Or, lower_binary, two_inputs, test_output, compare_attrs, infer_test, "A or B")                                  \
-  X(Xor, lower_binary, two_inputs, test_output, compare_attrs, infer_test, "A xor B")                                \
-  X(PRelu, lower_prelu, two_inputs, same_output, prelu_attrs, infer_first, "PRelu, a slope a channel")                 \
+  X(And, lower_binary, two_bools, test_output, compare_attrs, infer_test, "A and B")                                \
+  X(Or, lower_binary, two_bools, test_output, compare_attrs, infer_test, "A or B")                                  \
+  X(Xor, lower_binary, two_bools, test_output, compare_attrs, infer_test, "A xor B")                                \
+  X(PRelu, lower_prelu, two_floats, same_output, prelu_attrs, infer_first, "PRelu, a slope a channel")                 \
   X(Selu, lower_selu, one_input, same_output, selu_attrs, infer_first, "Selu with rounded constants")                  \
   X(Clip, lower_clip, one_input, same_output, clip_attrs, infer_first, "Clip with bounds as attributes")
 
@@ -144,6 +150,7 @@ static const rlx_port test_output[] = {{.name = "C", .dtypes = RLX_SET(RLX_BOOL)
       .name = "onnx." #op_name,                                                                                        \
       .version = 1,                                                                                                    \
       .doc = text " (an old version, lowered to the newest).",                                                         \
+      .samples = in##_samples,                                                                                         \
       .inputs = in,                                                                                                    \
       .outputs = out,                                                                                                  \
       .attrs = attributes,                                                                                             \

@@ -129,6 +129,8 @@ static const rlx_op gather = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Gather",
     .version = 1,
+    .samples = (const char *const[]){"float[5,3], int64[2,2] = {0, 4, -1, 2}", "string[3,4], int32[2] {axis = 1}",
+                                     "float[2,3,4], int64[] {axis = 1}", NULL},
     .doc = "The slices of data at the given indices of axis; negative indices count from the end.",
     .inputs = gather_inputs,
     .outputs = gather_outputs,

@@ -86,6 +86,8 @@ static const rlx_op gather_elements = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.GatherElements",
     .version = 11,
+    .samples = (const char *const[]){"float[3,4], int64[2,4] = {0, 1, 2, 0, -1, 0, 1, 2}",
+                                     "int32[2,3], int32[2,2] {axis = 1}", NULL},
     .doc = "The element of data at each position of indices, with the index in place of the position on "
            "axis.",
     .inputs = gather_elements_inputs,

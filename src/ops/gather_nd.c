@@ -105,6 +105,8 @@ static const rlx_op gather_nd = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.GatherND",
     .version = 11,
+    .samples = (const char *const[]){"float[3,4,5], int64[2,2] = {0, 1, 2, -1}",
+                                     "float[2,3,4], int64[2,1] {batch_dims = 1}", NULL},
     .doc = "The slice of data at each index tuple (the last dim of indices), within each batch entry.",
     .inputs = gather_nd_inputs,
     .outputs = gather_nd_outputs,

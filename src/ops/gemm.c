@@ -200,6 +200,7 @@ static const rlx_op gemm_old = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Gemm",
     .version = 1,
+    .samples = (const char *const[]){"float[2,3], float[3,4], float[4] {broadcast = 1}", NULL},
     .doc = "Y = alpha A' B' + beta C, with an attribute to allow C to broadcast.",
     .inputs =
         (const rlx_port[]){{"A", "T", GEMM_SET, 0, 0}, {"B", "T", GEMM_SET, 0, 0}, {"C", "T", GEMM_SET, 0, 0}, {0}},

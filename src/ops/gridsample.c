@@ -254,6 +254,8 @@ static const rlx_op affine_grid = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.AffineGrid",
     .version = 20,
+    .samples = (const char *const[]){"float[2,2,3], int64[4] = {2, 3, 4, 5} {align_corners = 1}",
+                                     "float[1,3,4], int64[5] = {1, 2, 2, 3, 4}", NULL},
     .doc = "The grid of normalised coordinates that affine matrices map the output's to.",
     .inputs =
         (const rlx_port[]){{"theta", "T1", RLX_SET_FLOATS, 0, 0}, {"size", "T2", RLX_SET(RLX_INT64), RLX_HOST, 0}, {0}},

@@ -74,6 +74,11 @@ static const rlx_op op_if = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.If",
     .version = 1,
+    .samples =
+        (const char *const[]){
+            "bool[] {then_branch = t () => (float[2] y) { y = Constant <value = float[2] {1.0, 2.0}> () }, else_branch "
+            "= e () => (float[2] z) { z = Constant <value = float[2] {3.0, 4.0}> () }}",
+            NULL},
     .doc = "Runs then_branch if cond is true, else else_branch; the outputs are those of the branch.",
     .inputs = (const rlx_port[]){{"cond", NULL, RLX_SET(RLX_BOOL), RLX_HOST, 0}, {0}},
     .outputs = (const rlx_port[]){{"outputs", NULL, 0, RLX_VARIADIC | RLX_HETEROGENEOUS | RLX_ANY_KIND, 1}, {0}},

@@ -120,6 +120,10 @@ static const rlx_op encoder = {
     .struct_size = sizeof(rlx_op),
     .name = "ai.onnx.ml.LabelEncoder",
     .version = 2,
+    .samples =
+        (const char *const[]){
+            "int64[2,3] {keys_int64s = [0, 1, 2], values_int64s = [5, 6, 7], default_int64 = -1}",
+            "string[4] {keys_strings = [\"a\", \"bc\"], values_floats = [1.0, 2.5], default_float = -0.5}", NULL},
     .doc = "The value that stands at an element's key in a table, or the default.",
     .inputs = (const rlx_port[]){{.name = "X", .dtypes = TABLE_TYPES}, {0}},
     .outputs = (const rlx_port[]){{.name = "Y", .dtypes = TABLE_TYPES}, {0}},

@@ -193,6 +193,11 @@ static const rlx_op op_loop = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Loop",
     .version = 1,
+    .samples =
+        (const char *const[]){
+            "int64[] = {3}, bool[] = {1}, float[2] {body = b (int64[] i, bool[] c, float[2] x) => (bool[] c2, float[2] "
+            "x2, float[2] s) { c2 = Identity (c) x2 = Add (x, x) s = Neg (x) }} => 2",
+            NULL},
     .doc = "Runs body until it has run M times or its condition is false. Values are carried from one iteration to the "
            "next; "
            "what else body gives is stacked.",

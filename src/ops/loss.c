@@ -151,6 +151,9 @@ static const rlx_op likelihood = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.NegativeLogLikelihoodLoss",
     .version = 12,
+    .samples =
+        (const char *const[]){"float[4,3], int64[4] {reduction = \"mean\"}",
+                              "float[2,3,5], int64[2,5], float[3] {reduction = \"none\", ignore_index = 1}", NULL},
     .doc = "Minus the weighted log-probability of each target, summed, averaged or as it is.",
     .inputs = inputs,
     .outputs = (const rlx_port[]){{"loss", "T", RLX_SET_FLOATS, 0, 0}, {0}},
@@ -165,6 +168,9 @@ static const rlx_op cross_entropy = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.SoftmaxCrossEntropyLoss",
     .version = 12,
+    .samples =
+        (const char *const[]){"float[4,3], int64[4] => 2",
+                              "float[2,3,5], int32[2,5], float[3] {reduction = \"sum\", ignore_index = 0}", NULL},
     .doc = "Negative log-likelihood of the softmax of scores; also gives the log-probabilities.",
     .inputs = inputs,
     .outputs = (const rlx_port[]){{"output", "T", RLX_SET_FLOATS, 0, 0},

@@ -275,6 +275,11 @@ static const rlx_op qlinear_matmul = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.QLinearMatMul",
     .version = 10,
+    .samples = (const char *const[]){"uint8[2,3], float[] = {0.1}, uint8[] = {3}, uint8[3,4], float[] = {0.2}, uint8[] "
+                                     "= {2}, float[] = {0.9}, uint8[] = {5}",
+                                     "int8[2,2,3], float[] = {0.1}, int8[] = {1}, int8[3,4], float[] = {0.2}, int8[] = "
+                                     "{-2}, float[] = {0.9}, int8[] = {0}",
+                                     NULL},
     .doc = "Product of quantised matrices; the exact sum is quantised again.",
     .inputs = (const rlx_port[]){{"a", "T1", QUANTISED, 0, 0},
                                  {"a_scale", "TS", SCALES, 0, 0},

@@ -160,6 +160,10 @@ static const rlx_op nms = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.NonMaxSuppression",
     .version = 10,
+    .samples =
+        (const char *const[]){"float[1,4,4], float[1,2,4], int64[] = {2}, float[] = {0.5}, float[] = {0.1}",
+                              "float[2,5,4], float[2,1,5], int64[] = {3}, float[] = {0.3} {center_point_box = 1}",
+                              NULL},
     .doc = "For each batch entry and class, boxes by falling score, without those whose overlap (intersection "
            "over union) with one already taken is above iou_threshold: rows of batch, class, box.",
     .inputs = nms_inputs,

@@ -163,6 +163,8 @@ static const rlx_op compress = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Compress",
     .version = 9,
+    .samples = (const char *const[]){"float[3,4], bool[3] = {1, 0, 1} {axis = 0}",
+                                     "int64[2,3], bool[5] = {1, 0, 0, 1, 1}", "float[3,4], bool[4] {axis = 1}", NULL},
     .doc = "The slices along axis (without axis: the elements) where condition is true.",
     .inputs = compress_inputs,
     .outputs = compress_outputs,

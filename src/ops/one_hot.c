@@ -85,6 +85,8 @@ static const rlx_op one_hot = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.OneHot",
     .version = 9,
+    .samples = (const char *const[]){"int64[2,3], int64[] = {4}, float[2] = {0.0, 1.0}",
+                                     "int32[4], int64[1] = {3}, int64[2] = {5, -1} {axis = 0}", NULL},
     .doc = "A new axis of extent depth holding values[1] at the index and values[0] elsewhere; an index "
            "outside [-depth, depth) gives values[0] only.",
     .inputs = one_hot_inputs,

@@ -219,18 +219,26 @@ static const rlx_attr_def adam_attrs[] = {
     FLOAT_ATTR("epsilon", epsilon, .default_float = 1e-6f), FLOAT_ATTR("norm_coefficient", norm, 0),
     FLOAT_ATTR("norm_coefficient_post", norm_post, 0),      {0}};
 
-#define RECORD(op_name, attributes, text, infer_function, eval_function, derive_function)                                       \
+#define RECORD(op_name, attributes, text, infer_function, eval_function, derive_function, row)                                       \
   {                                                                                                                    \
     .struct_size = sizeof(rlx_op), .name = "ai.onnx.preview.training." op_name, .version = 1, .doc = text,             \
+    .samples = row,                                                                                                    \
     .inputs = inputs, .outputs = outputs, .attrs = attributes,         \
     .params_size = sizeof(optimizer_params), .traits = RLX_PURE, .infer = infer_function, .eval = eval_function, .derive = derive_function        \
   }
+static const char *const one_state[] = {"float[], int64[] = {1}, float[3], float[3], float[3] {epsilon = 0.1} => 2",
+                                        NULL};
+static const char *const two_states[] = {
+    "float[], int64[] = {1}, float[3], float[3], float[3], float[3] {epsilon = 0.1} => 3", NULL};
+static const char *const momentum_rows[] = {"float[], int64[] = {1}, float[2,2], float[2,2], float[2,2] {alpha = 0.9, "
+                                            "beta = 0.5, mode = \"standard\", norm_coefficient = 0.01} => 2",
+                                            NULL};
 static const rlx_op momentum =
     RECORD("Momentum", momentum_attrs, "A step of gradient descent with standard or Nesterov's momentum.",
-           infer_momentum, eval_momentum, derive_momentum);
+           infer_momentum, eval_momentum, derive_momentum, momentum_rows);
 static const rlx_op adagrad =
-    RECORD("Adagrad", adagrad_attrs, "A step of Adagrad.", infer_adagrad, eval_adagrad, derive_adagrad);
-static const rlx_op adam = RECORD("Adam", adam_attrs, "A step of Adam.", infer_adam, eval_adam, derive_adam);
+    RECORD("Adagrad", adagrad_attrs, "A step of Adagrad.", infer_adagrad, eval_adagrad, derive_adagrad, one_state);
+static const rlx_op adam = RECORD("Adam", adam_attrs, "A step of Adam.", infer_adam, eval_adam, derive_adam, two_states);
 
 static const rlx_op *const ops[] = {&momentum, &adagrad, &adam, NULL};
 const rlx_module ops_optimizers = {.ops = ops};

@@ -283,6 +283,9 @@ static const rlx_op pad = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Pad",
     .version = 11,
+    .samples = (const char *const[]){"float[2,3], int64[4] = {1, 0, 2, 1}, float[] = {0.5}",
+                                     "float[3,4], int64[4] = {1, 2, 1, 1} {mode = \"reflect\"}",
+                                     "int64[2,3], int64[2] = {-1, 2}, , int64[1] = {1} {mode = \"edge\"}", NULL},
     .doc = "pads[i] elements before and pads[n + i] after axis i: a constant, or the tensor reflected, its "
            "edge repeated, or the tensor repeated (wrap). Negative pads crop, before anything is padded.",
     .inputs = pad_inputs,
@@ -347,12 +350,13 @@ static rlx_status pad2_lower(rlx_graph *g, const rlx_node *n, rlx_value **output
   return rlx_graph_status(g);
 }
 
-#define OLD_PAD(id, since, its_attrs)                                                                                  \
+#define OLD_PAD(id, since, its_attrs, row)                                                                             \
   static const rlx_op id = {                                                                                           \
       .struct_size = sizeof(rlx_op),                                                                                   \
       .name = "onnx.Pad",                                                                                              \
       .version = since,                                                                                                \
       .doc = "Pad with pads and value as attributes.",                                                                 \
+      .samples = (const char *const[]){row, NULL},                                                                     \
       .inputs = pad2_inputs,                                                                                           \
       .outputs = pad_outputs,                                                                                          \
       .attrs = its_attrs,                                                                                              \
@@ -361,8 +365,8 @@ static rlx_status pad2_lower(rlx_graph *g, const rlx_node *n, rlx_value **output
       .infer = pad2_infer,                                                                                             \
       .lower = pad2_lower,                                                                                             \
   }
-OLD_PAD(pad_1, 1, pad1_attrs);
-OLD_PAD(pad_2, 2, pad2_attrs);
+OLD_PAD(pad_1, 1, pad1_attrs, "float[2,3] {paddings = [1, 0, 2, 1]}");
+OLD_PAD(pad_2, 2, pad2_attrs, "float[3,4] {pads = [1, 1, 1, 1], mode = \"reflect\"}");
 
 static const rlx_op *const ops[] = {&pad_1, &pad_2, &pad, NULL};
 const rlx_module ops_pad = {.ops = ops};

@@ -433,6 +433,9 @@ static const rlx_op quantize = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.QuantizeLinear",
     .version = 10,
+    .samples =
+        (const char *const[]){"float[2,3], float[] = {0.5}, int8[] = {1}",
+                              "float[2,3,4], float[3] = {0.5, 0.25, 2.0}, uint8[3] = {0, 1, 2} {axis = 1}", NULL},
     .doc = "x / y_scale rounded (halves to even) plus y_zero_point, saturated to the output's type. Scale and "
            "zero point are scalars, a vector along axis, or one for each block_size elements of axis.",
     .inputs = quantize_inputs,
@@ -492,6 +495,9 @@ static const rlx_op dequantize = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.DequantizeLinear",
     .version = 10,
+    .samples =
+        (const char *const[]){"int8[2,3], float[] = {0.5}, int8[] = {1}",
+                              "uint8[2,3,4], float[3] = {0.5, 0.25, 2.0}, uint8[3] = {0, 1, 2} {axis = 1}", NULL},
     .doc = "(x - x_zero_point) * x_scale, in the scale's type or output_dtype.",
     .inputs = dequantize_inputs,
     .outputs = dequantize_outputs,

@@ -97,12 +97,13 @@ static rlx_status uniform_eval(rlx_ctx *ctx) { return random_run(ctx, uniform_ra
 
 static rlx_status normal_eval(rlx_ctx *ctx) { return random_run(ctx, normal_range); }
 
-#define RANDOM_OP(id, op_name, text, its_inputs, its_attrs, its_infer, its_eval)                                       \
+#define RANDOM_OP(id, op_name, text, its_inputs, its_attrs, its_infer, its_eval, row)                                  \
   static const rlx_op id = {                                                                                           \
       .struct_size = sizeof(rlx_op),                                                                                   \
       .name = op_name,                                                                                                 \
       .version = 1,                                                                                                    \
       .doc = text,                                                                                                     \
+      .samples = (const char *const[]){row, NULL},                                                                     \
       .inputs = its_inputs,                                                                                            \
       .outputs = random_outputs,                                                                                       \
       .attrs = its_attrs,                                                                                              \
@@ -112,13 +113,13 @@ static rlx_status normal_eval(rlx_ctx *ctx) { return random_run(ctx, normal_rang
       .eval = its_eval,                                                                                                \
   }
 RANDOM_OP(random_uniform_op, "onnx.RandomUniform", "Numbers uniform in [low, high).", NULL, uniform_attrs, random_infer,
-          uniform_eval);
+          uniform_eval, "{shape = [2, 3], seed = 1.0}");
 RANDOM_OP(random_normal_op, "onnx.RandomNormal", "Normal numbers of the given mean and deviation (scale).", NULL,
-          normal_attrs, random_infer, normal_eval);
+          normal_attrs, random_infer, normal_eval, "{shape = [2, 3], dtype = 11}");
 RANDOM_OP(random_uniform_like, "onnx.RandomUniformLike", "RandomUniform with the input's dims.", like_inputs,
-          uniform_like_attrs, random_like_infer, uniform_eval);
+          uniform_like_attrs, random_like_infer, uniform_eval, "float[2,3]");
 RANDOM_OP(random_normal_like, "onnx.RandomNormalLike", "RandomNormal with the input's dims.", like_inputs,
-          normal_like_attrs, random_like_infer, normal_eval);
+          normal_like_attrs, random_like_infer, normal_eval, "double[4] {seed = 2.0}");
 
 /* ---- Bernoulli ---------------------------------------------------------------------------- */
 
@@ -163,6 +164,7 @@ static const rlx_op bernoulli = {
     .name = "onnx.Bernoulli",
     .no_derivative = "a random draw",
     .version = 15,
+    .samples = (const char *const[]){"float[2,3] {seed = 3.0}", "double[4] {dtype = 7}", NULL},
     .doc = "One with the probability that the input's element says, else zero.",
     .inputs = bernoulli_inputs,
     .outputs = bernoulli_outputs,
@@ -246,6 +248,7 @@ static const rlx_op multinomial = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Multinomial",
     .version = 7,
+    .samples = (const char *const[]){"float[2,4] {sample_size = 5, seed = 2.0}", "double[3,2] {dtype = 7}", NULL},
     .doc = "Classes drawn with probabilities proportional to the exponential of the input's rows.",
     .inputs = bernoulli_inputs,
     .outputs = multinomial_outputs,

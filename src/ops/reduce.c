@@ -380,6 +380,7 @@ static const char *const samples[] = {"float[2,3,4]", "double[2,3,4] {keepdims =
 /* REDUCE_SUM got its axes input at version 13, the others at 18. */
 #define SINCE(mode) ((mode) == REDUCE_SUM ? 13 : 18)
 
+static const char *const old_samples[] = {"float[2,3,4] {axes = [1]}", "float[2,3] {keepdims = 0}", NULL};
 #define X(id, mode, set, text)                                                                                         \
   static rlx_status eval_##id(rlx_ctx *ctx) { return eval_mode(ctx, mode); }                                           \
   static rlx_status lower_##id(rlx_graph *g, const rlx_node *n, rlx_value **outputs) {                                 \
@@ -398,7 +399,8 @@ static const char *const samples[] = {"float[2,3,4]", "double[2,3,4] {keepdims =
       .samples = samples, .inputs = inputs_##id, .outputs = outputs_##id, .attrs = attrs,                              \
       .params_size = sizeof(reduce_params), .traits = RLX_PURE, .infer = infer, .vjp = vjp_##id, .eval = eval_##id};   \
   static const rlx_op old_##id = {                                                                                     \
-      .struct_size = sizeof(rlx_op), .name = "onnx.Reduce" #id, .version = 1, .doc = text, .inputs = old_inputs_##id,  \
+      .struct_size = sizeof(rlx_op), .name = "onnx.Reduce" #id, .version = 1, .doc = text,                             \
+      .samples = old_samples, .inputs = old_inputs_##id,                                                               \
       .outputs = outputs_##id, .attrs = old_attrs, .params_size = sizeof(reduce_params), .traits = RLX_PURE,           \
       .infer = infer_old, .lower = lower_##id};
 #include "ops/reduce.def"

@@ -97,6 +97,9 @@ static const rlx_op reshape = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Reshape",
     .version = 5,
+    .samples =
+        (const char *const[]){"float[2,3,4], int64[2] = {4, -1}", "int32[2,0,3], int64[3] = {3, 0, -1} {allowzero = 0}",
+                              "float[2,3], int64[3] = {0, 1, 3}", NULL},
     .doc = "The same elements under the dims that the second input says: -1 is what remains, 0 (unless "
            "allowzero) copies the dim of the input.",
     .inputs = reshape_inputs,
@@ -138,6 +141,7 @@ static const rlx_op reshape_1 = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Reshape",
     .version = 1,
+    .samples = (const char *const[]){"float[2,3] {shape = [3, -1]}", NULL},
     .doc = "Reshape with the shape as an attribute.",
     .inputs = reshape1_inputs,
     .outputs = reshape_outputs,

@@ -40,6 +40,10 @@ static rlx_status resize_infer(rlx_infer *ctx) {
   const resize_params *p = rlx_infer_params(ctx);
   const rlx_type *x = rlx_infer_input(ctx, 0);
   rlx_status status = resize_check(ctx, p);
+  bool nearest = p->mode.size == 7 && memcmp(p->mode.data, "nearest", 7) == 0;
+  bool moved_only = x->dtype == RLX_STRING || x->dtype == RLX_COMPLEX64 || x->dtype == RLX_COMPLEX128;
+  if (status == RLX_OK && moved_only && !nearest)
+    return rlx_fail(ctx, RLX_INVALID, "interpolation of %s", rlx_dtype_name(x->dtype));
   if (status != RLX_OK || x->rank == RLX_UNKNOWN) return status;
   bool no_sizes = is_empty(ctx, 3), no_scales = is_empty(ctx, 2);
   const rlx_tensor *sizes = no_sizes ? NULL : rlx_infer_value(ctx, 3);
@@ -136,6 +140,9 @@ static const rlx_op resize = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Resize",
     .version = 11,
+    .samples = (const char *const[]){"float[1,1,2,4], , float[4] = {1.0, 1.0, 2.0, 0.5}",
+                                     "float[1,2,3,3], , , int64[4] = {1, 2, 5, 4} {mode = \"linear\"}",
+                                     "float[1,1,4,4], , float[4] = {1.0, 1.0, 1.5, 1.5} {mode = \"cubic\"}", NULL},
     .doc = "The input sampled on another grid, by scales or to sizes, axis by axis: the nearest element, or "
            "linear or cubic interpolation, optionally with antialiasing.",
     .inputs = resize_inputs_ports,
@@ -246,12 +253,13 @@ static rlx_status upsample1_lower(rlx_graph *g, const rlx_node *n, rlx_value **o
   return lower_to_resize(g, n, float_vector(g, scales, 4), outputs);
 }
 
-#define OLD_RESIZE(id, op_name, since, text, its_inputs, its_attrs, its_lower)                                         \
+#define OLD_RESIZE(id, op_name, since, text, its_inputs, its_attrs, its_lower, row)                                    \
   static const rlx_op id = {                                                                                           \
       .struct_size = sizeof(rlx_op),                                                                                   \
       .name = op_name,                                                                                                 \
       .version = since,                                                                                                \
       .doc = text,                                                                                                     \
+      .samples = (const char *const[]){row, NULL},                                                                     \
       .inputs = its_inputs,                                                                                            \
       .outputs = upsample_outputs,                                                                                     \
       .attrs = its_attrs,                                                                                              \
@@ -263,12 +271,13 @@ static rlx_status upsample1_lower(rlx_graph *g, const rlx_node *n, rlx_value **o
 
 OLD_RESIZE(resize_10, "onnx.Resize", 10,
            "Resize on the grid x / scale, its nearest element before it, or after it where the axis shrinks.",
-           upsample_inputs, mode_attrs, scales_input_lower);
-OLD_RESIZE(upsample_9, "onnx.Upsample", 9, "The old name of Resize.", upsample_inputs, mode_attrs, scales_input_lower);
+           upsample_inputs, mode_attrs, scales_input_lower, "float[1,1,2,4], float[4] = {1.0, 1.0, 2.0, 0.5}");
+OLD_RESIZE(upsample_9, "onnx.Upsample", 9, "The old name of Resize.", upsample_inputs, mode_attrs, scales_input_lower,
+           "float[1,1,2,2], float[4] = {1.0, 1.0, 2.0, 1.5}");
 OLD_RESIZE(upsample_7, "onnx.Upsample", 7, "Upsample with the scales as an attribute.", image_inputs, scales_attrs,
-           upsample7_lower);
-OLD_RESIZE(upsample_1, "onnx.Upsample", 1, "Upsample of height and width.", image_inputs, height_attrs,
-           upsample1_lower);
+           upsample7_lower, "float[1,1,2,2] {scales = [1.0, 1.0, 2.0, 1.5]}");
+OLD_RESIZE(upsample_1, "onnx.Upsample", 1, "Upsample of height and width.", image_inputs, height_attrs, upsample1_lower,
+           "float[1,1,2,2] {width_scale = 2.0, height_scale = 1.5}");
 
 static const rlx_op *const ops[] = {&upsample_1, &upsample_7, &upsample_9, &resize_10, &resize, NULL};
 const rlx_module ops_resize = {.ops = ops};

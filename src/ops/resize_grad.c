@@ -135,6 +135,8 @@ static const rlx_op resize_grad = {
     .struct_size = sizeof(rlx_op),
     .name = "rlx.grad.Resize",
     .version = 1,
+    .samples =
+        (const char *const[]){"float[1,1,4,2], int64[4] = {1, 1, 2, 4}, , float[4] = {1.0, 1.0, 2.0, 0.5}", NULL},
     .doc = "The gradient of Resize for an input of the given shape.",
     .inputs = grad_inputs,
     .outputs = grad_outputs,

@@ -70,6 +70,8 @@ static const rlx_op reverse_sequence = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.ReverseSequence",
     .version = 10,
+    .samples = (const char *const[]){"float[4,3], int64[3] = {1, 2, 4}",
+                                     "float[2,5,2], int64[2] = {3, 5} {batch_axis = 0, time_axis = 1}", NULL},
     .doc = "The first sequence_lens[b] steps of batch entry b in reverse order, the others as they are.",
     .inputs = reverse_inputs,
     .outputs = reverse_outputs,

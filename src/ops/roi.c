@@ -423,9 +423,14 @@ static const rlx_port align_inputs[] = {{"X", "T1", RLX_SET_FLOATS, 0, 0},
                                         {0}};
 static const rlx_port align_outputs[] = {{"Y", "T1", RLX_SET_FLOATS, 0, 0}, {0}};
 
+static const char *const align_rows[] = {
+    "float[1,2,6,6], float[2,4] = {0, 0, 3, 3, 1, 1, 5, 4}, int64[2] = {0, 0} {output_height = 2, output_width = 2}",
+    "float[1,1,5,5], float[1,4] = {0, 1, 4, 4}, int64[1] = {0} {mode = \"max\", output_height = 3, sampling_ratio = 2}",
+    NULL};
 #define ALIGN(since, attr_rows)                                                                                        \
   {                                                                                                                    \
     .struct_size = sizeof(rlx_op), .name = "onnx.RoiAlign", .version = since,                                          \
+    .samples = align_rows,                                                                                             \
     .doc = "Mean or maximum of bilinear samples in the bins of each region (arXiv:1703.06870).",                       \
     .inputs = align_inputs, .outputs = align_outputs, .attrs = attr_rows, .params_size = sizeof(roi_params),           \
     .traits = RLX_PURE, .infer = infer_align, .vjp = vjp_align, .eval = eval_align                                                       \
@@ -436,6 +441,9 @@ static const rlx_op max_roi_pool = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.MaxRoiPool",
     .version = 1,
+    .samples =
+        (const char *const[]){"float[1,2,6,6], float[2,5] = {0, 0, 0, 3, 3, 0, 1, 1, 5, 4} {pooled_shape = [2, 2]}",
+                              NULL},
     .doc = "Largest element in the bins of each region, with coordinates rounded to pixels.",
     .inputs = (const rlx_port[]){{"X", "T", RLX_SET_FLOATS, 0, 0}, {"rois", "T", RLX_SET_FLOATS, 0, 0}, {0}},
     .outputs = (const rlx_port[]){{"Y", "T", RLX_SET_FLOATS, 0, 0}, {0}},

@@ -222,6 +222,9 @@ static const rlx_op scan = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Scan",
     .version = 9,
+    .samples = (const char *const[]){"float[2], float[3,2] {num_scan_inputs = 1, body = b (float[2] a, float[2] x) => "
+                                     "(float[2] a2, float[2] y) { a2 = Add (a, x) y = Neg (a2) }} => 2",
+                                     NULL},
     .doc = "Runs body on the slices of the scan inputs along an axis, one after the other. States are handed from one "
            "to the next; "
            "what else body gives is stacked.",
@@ -381,6 +384,9 @@ static const rlx_op scan_8 = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Scan",
     .version = 8,
+    .samples = (const char *const[]){", float[1,2], float[1,3,2] {num_scan_inputs = 1, body = b (float[2] a, float[2] "
+                                     "x) => (float[2] a2, float[2] y) { a2 = Add (a, x) y = Neg (a2) }} => 2",
+                                     NULL},
     .doc = "Scan over axis 1 for every entry of a batch, along axis 0, each with its length.",
     .inputs = (const rlx_port[]){{"sequence_lens", NULL, RLX_SET(RLX_INT64), RLX_OPTIONAL, 0},
                                  {"initial_state_and_scan_inputs", NULL, 0, VALUES, 1},

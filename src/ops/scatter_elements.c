@@ -30,6 +30,8 @@ static rlx_status scatter_elements_infer(rlx_infer *ctx) {
   rlx_infer_like(ctx, 0, 0);
   reduction op;
   rlx_status status = reduction_parse(ctx, p->reduction, &op);
+  if (status == RLX_OK && x->dtype != RLX_UNDEFINED && reduction_apply(op, x->dtype, NULL, NULL, 0) != RLX_OK)
+    return rlx_fail(ctx, RLX_INVALID, "a reduction of %s", rlx_dtype_name(x->dtype));
   if (status == RLX_OK) status = elements_check(ctx, x, indices);
   if (status == RLX_OK) status = elements_check(ctx, updates, indices);
   int axis = RLX_UNKNOWN;
@@ -94,6 +96,9 @@ static const rlx_op scatter_elements = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.ScatterElements",
     .version = 11,
+    .samples = (const char *const[]){"float[3,3], int64[2,3] = {1, 0, 2, 0, 2, 1}, float[2,3]",
+                                     "int32[1,5], int64[1,2] = {1, -1}, int32[1,2] {axis = 1}",
+                                     "float[4], int64[3] = {1, 1, 3}, float[3] {reduction = \"add\"}", NULL},
     .doc = "A copy of data in which each update replaces, or is combined with, the element its index points "
            "to along axis.",
     .inputs = scatter_elements_inputs,
@@ -120,6 +125,7 @@ static const rlx_op scatter = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Scatter",
     .version = 9,
+    .samples = (const char *const[]){"float[3,3], int64[2,3], float[2,3]", NULL},
     .doc = "The old name of ScatterElements.",
     .inputs = scatter_elements_inputs,
     .outputs = scatter_elements_outputs,

@@ -46,6 +46,8 @@ static rlx_status scatter_nd_infer(rlx_infer *ctx) {
   rlx_infer_like(ctx, 0, 0);
   reduction op;
   rlx_status status = reduction_parse(ctx, p->reduction, &op);
+  if (status == RLX_OK && x->dtype != RLX_UNDEFINED && reduction_apply(op, x->dtype, NULL, NULL, 0) != RLX_OK)
+    return rlx_fail(ctx, RLX_INVALID, "a reduction of %s", rlx_dtype_name(x->dtype));
   if (status != RLX_OK) return status;
   if (indices->rank == 0 || x->rank == 0) return rlx_fail(ctx, RLX_INVALID, "data or indices is a scalar");
   if (x->rank < 0 || indices->rank < 0) return RLX_OK;
@@ -97,6 +99,8 @@ static const rlx_op scatter_nd = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.ScatterND",
     .version = 11,
+    .samples = (const char *const[]){"float[8], int64[4,1] = {4, 3, 1, 7}, float[4]",
+                                     "float[4,3], int64[2,1], float[2,3] {reduction = \"max\"}", NULL},
     .doc = "A copy of data in which the slice at each index tuple (the last dim of indices) is replaced by, "
            "or combined with, a slice of updates.",
     .inputs = scatter_nd_inputs,

@@ -118,6 +118,8 @@ static const rlx_op sequence_map = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.SequenceMap",
     .version = 17,
+    .samples =
+        (const char *const[]){"seq(float[2,3]) {body = b (float[2,3] x) => (float[2,3] y) { y = Neg (x) }}", NULL},
     .doc = "The sequences of what body gives for the items of the input sequences, and the input tensors, one after "
            "the other.",
     .inputs =

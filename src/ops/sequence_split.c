@@ -113,12 +113,17 @@ static rlx_status split_eval(rlx_ctx *ctx) {
   return status;
 }
 
+/* Elements of whole bytes. */
+#define SPLIT_TYPES                                                                                                    \
+  (RLX_SET_ALL & ~(RLX_SET(RLX_UINT4) | RLX_SET(RLX_INT4) | RLX_SET(RLX_FLOAT4E2M1) | RLX_SET(RLX_UINT2) | RLX_SET(RLX_INT2) | RLX_SET(RLX_FLOAT6E2M3) | RLX_SET(RLX_FLOAT6E3M2)))
 static const rlx_op split_to_sequence = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.SplitToSequence",
     .version = 11,
+    .samples = (const char *const[]){"float[6,2], int64[3] = {1, 2, 3}", "float[5,2] {keepdims = 0}",
+                                     "int64[5], int64[] = {2}", NULL},
     .doc = "The pieces of a tensor along an axis: of one by default, of one size, or of the sizes given.",
-    .inputs = (const rlx_port[]){{.name = "input", .variable = "T"},
+    .inputs = (const rlx_port[]){{.name = "input", .variable = "T", .dtypes = SPLIT_TYPES},
                                  {.name = "split", .dtypes = RLX_SET_INDEX, .flags = RLX_OPTIONAL},
                                  {0}},
     .outputs = (const rlx_port[]){{.name = "output_sequence", .variable = "T", .flags = RLX_ANY_KIND}, {0}},
@@ -189,6 +194,7 @@ static const rlx_op concat_from_sequence = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.ConcatFromSequence",
     .version = 11,
+    .samples = (const char *const[]){"seq(float[2,3]) {axis = 1}", "seq(int64[2,3]) {axis = 0, new_axis = 1}", NULL},
     .doc = "The items of a sequence joined along an axis, or along a new one.",
     .inputs = (const rlx_port[]){{.name = "input_sequence", .variable = "T", .flags = RLX_ANY_KIND}, {0}},
     .outputs = (const rlx_port[]){{.name = "concat_result", .variable = "T"}, {0}},

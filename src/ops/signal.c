@@ -424,13 +424,15 @@ static const rlx_op stft =
               infer_stft, stft_eval, stft_vjp, stft_jvp, "float[2,16], int64 = {4}, float[8]",
               "double[1,20,1], int64 = {3}, , int64 = {7} {onesided = 0}");
 static const rlx_op mel = RECORD("onnx.MelWeightMatrix", 17, "Triangular filters that turn a spectrum into mel bands.",
-                                 mel_inputs, number_outputs, mel_attrs, infer_mel, EVAL_MEL, NULL);
+                                 mel_inputs, number_outputs, mel_attrs, infer_mel, EVAL_MEL,
+                                 "int64[] = {4}, int64[] = {16}, int64[] = {8000}, float[] = {100.0}, float[] = {3000.0}");
 static const rlx_op hann = RECORD("onnx.HannWindow", 17, "Hann window.", window_inputs, number_outputs, window_attrs,
-                                  infer_window, eval_hann, NULL);
+                                  infer_window, eval_hann, "int64[] = {8}");
 static const rlx_op hamming = RECORD("onnx.HammingWindow", 17, "Hamming window.", window_inputs, number_outputs,
-                                     window_attrs, infer_window, eval_hamming, NULL);
-static const rlx_op blackman = RECORD("onnx.BlackmanWindow", 17, "Blackman window.", window_inputs, number_outputs,
-                                      window_attrs, infer_window, eval_blackman, NULL);
+                                     window_attrs, infer_window, eval_hamming, "int32[] = {5} {periodic = 0}");
+static const rlx_op blackman =
+    RECORD("onnx.BlackmanWindow", 17, "Blackman window.", window_inputs, number_outputs, window_attrs, infer_window,
+           eval_blackman, "int64[] = {8} {output_datatype = 11}");
 
 static const rlx_op *const ops[] = {&dft, &dft17, &stft, &mel, &hann, &hamming, &blackman, NULL};
 const rlx_module ops_signal = {.ops = ops};

@@ -158,6 +158,11 @@ static const rlx_op slice = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Slice",
     .version = 10,
+    .samples =
+        (const char *const[]){
+            "float[5,6], int64[2] = {1, -4}, int64[2] = {4, -1}, int64[2] = {0, 1}, int64[2] = {1, 2}",
+            "string[4], int64[1] = {-1}, int64[1] = {-9}, int64[1] = {0}, int64[1] = {-1}",
+            "float[3,4], int64[2], int64[2]", NULL},
     .doc = "Every step-th index from start to end of each axis; negative positions count from the end, and "
            "positions past an end are clamped.",
     .inputs = slice_inputs,
@@ -278,6 +283,11 @@ static rlx_status slice_grad_vjp(rlx_graph *g, const rlx_node *n, rlx_value *con
 static const rlx_op slice_grad = {
     .struct_size = sizeof(rlx_op),
     .name = "rlx.grad.Slice",
+    .samples =
+        (const char *const[]){
+            "float[3,2], int64[2] = {5, 6}, int64[2] = {1, -4}, int64[2] = {4, -1}, int64[2] = {0, 1}, "
+            "int64[2] = {1, 2}",
+            NULL},
     .version = 1,
     .doc = "Zeros of the given shape with dy at the window that Slice would take.",
     .inputs = slice_grad_inputs,

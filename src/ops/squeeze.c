@@ -101,6 +101,7 @@ static const rlx_op unsqueeze = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Unsqueeze",
     .version = 13,
+    .samples = (const char *const[]){"float[2,3], int64[2] = {0, -1}", "string[2], int64[1] = {1}", NULL},
     .doc = "Inserts dims of extent one at `axes` of the output.",
     .inputs = unsqueeze_inputs,
     .outputs = unsqueeze_outputs,

@@ -59,6 +59,7 @@ static const rlx_op string_concat = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.StringConcat",
     .version = 20,
+    .samples = (const char *const[]){"string[2,3], string[3]", "string[2], string[]", NULL},
     .doc = "The strings of X, each followed by that of Y, with broadcasting.",
     .inputs = concat_inputs,
     .outputs = concat_outputs,
@@ -168,6 +169,7 @@ static const rlx_op string_split = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.StringSplit",
     .version = 20,
+    .samples = (const char *const[]){"string[2,3] => 2", "string[4] {delimiter = \" \", maxsplit = 1} => 2", NULL},
     .doc = "The pieces of each string between delimiters (without one: runs of white space), at most maxsplit cuts, "
            "filled up with empty strings; and how many pieces there are.",
     .inputs = split_inputs,
@@ -304,6 +306,8 @@ static const rlx_op string_normalizer = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.StringNormalizer",
     .version = 10,
+    .samples = (const char *const[]){"string[4] {case_change_action = \"LOWER\", stopwords = [\"a\"]}",
+                                     "string[1,5] {case_change_action = \"UPPER\", is_case_sensitive = 1}", NULL},
     .doc = "The strings that are no stopwords, in upper or lower case if asked for; one empty string if none is left. "
            "Cases are Unicode's, whatever locale says.",
     .inputs = split_inputs,
@@ -348,6 +352,8 @@ static const rlx_op regex_full_match = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.RegexFullMatch",
     .version = 20,
+    .samples =
+        (const char *const[]){"string[2,3] {pattern = \"[a-z]+\"}", "string[4] {pattern = \"(Hello|a|)\"}", NULL},
     .doc = "Whether each string matches the pattern (RE2's syntax) as a whole.",
     .inputs = split_inputs,
     .outputs = regex_outputs,

@@ -111,6 +111,8 @@ static const rlx_op tensor_scatter = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.TensorScatter",
     .version = 24,
+    .samples = (const char *const[]){"float[2,3,4], float[2,2,4], int64[2] = {0, 1} {axis = 1}",
+                                     "float[1,3,5,2], float[1,3,1,2] {axis = 2}", NULL},
     .doc = "past_cache with the update written along axis from write_indices[batch] on; mode circular goes on at the "
            "beginning.",
     .inputs = tensor_scatter_inputs,

@@ -147,6 +147,13 @@ static const rlx_op tfidf = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.TfIdfVectorizer",
     .version = 9,
+    .samples =
+        (const char *const[]){
+            "int32[6] {mode = \"TF\", min_gram_length = 1, max_gram_length = 2, max_skip_count = 1, ngram_counts = [0, "
+            "2], ngram_indexes = [0, 1, 2], pool_int64s = [1, 2, 1, 2]}",
+            "string[2,4] {mode = \"IDF\", min_gram_length = 1, max_gram_length = 1, max_skip_count = 0, ngram_counts = "
+            "[0], ngram_indexes = [0, 1], pool_strings = [\"a\", \"bc\"], weights = [2.0, 0.5]}",
+            NULL},
     .doc = "How often each n-gram of a pool is found in a row, with up to max_skip_count items left out between its "
            "items; "
            "weighted as mode says.",

@@ -180,6 +180,8 @@ static const rlx_op topk = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.TopK",
     .version = 10,
+    .samples = (const char *const[]){"float[3,5], int64[1] = {2} => 2",
+                                     "int64[2,4], int64[1] = {2} {largest = 0, axis = 0, sorted = 1} => 2", NULL},
     .doc = "The K largest (or smallest) elements along axis, best first, the lower index among equals; NaN "
            "counts as the largest number.",
     .inputs = topk_inputs,

@@ -127,6 +127,12 @@ static const rlx_op max_unpool = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.MaxUnpool",
     .version = 9,
+    .samples =
+        (const char *const[]){
+            "float[1,1,2,2], int64[1,1,2,2] = {5, 7, 13, 15} {kernel_shape = [2, 2], strides = [2, 2]}",
+            "float[1,1,2,2], int64[1,1,2,2] = {5, 7, 13, 15}, int64[4] = {1, 1, 5, 5} {kernel_shape = [2, 2], strides "
+            "= [2, 2]}",
+            NULL},
     .doc = "Zeros, with the elements of X where the Indices of MaxPool say.",
     .inputs = (const rlx_port[]){{"X", "T1", RLX_SET_FLOATS, 0, 0},
                                  {"I", "T2", RLX_SET(RLX_INT64), 0, 0},

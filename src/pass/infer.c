@@ -8,8 +8,3 @@ rlx_status pass_infer(rlx_graph *g, const target *t, bool *changed) {
   (void)changed;
   return infer_graph(g, false);
 }
-
-rlx_status pass_select(rlx_graph *g, const target *t, bool *changed) {
-  (void)changed;
-  return select_graph(g, t);
-}

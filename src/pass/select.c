@@ -9,6 +9,7 @@
 #include "ir/package.h"
 #include "ir/registry.h"
 #include "ir/shape.h"
+#include "pass/pass.h"
 
 enum { LOWER_DEPTH = 8 };
 
@@ -21,6 +22,8 @@ typedef struct selector {
   const rlx_pin *met[LOWER_DEPTH];       /* the pins that these lowerings meet */
   int depth;
   bool native_only; /* what is being lowered must end in native nodes */
+  bool *pins_used;  /* per pin: a node it speaks of was there; NULL: nobody asks */
+  bool *exceptions_used;
 } selector;
 
 /* A candidate with what the order needs. */
@@ -144,11 +147,22 @@ static const rlx_pin *pin_of(const selector *s, const rlx_node *n) {
   for (int i = 0; i < t->options->pin_count; i++) {
     const rlx_pin *p = &t->options->pins[i];
     int rank = p->node ? 2 : p->op ? 1 : 0;
-    if (!pin_applies(p, n) || rank <= best_rank || pin_is_met(s, p)) continue;
+    if (!pin_applies(p, n)) continue;
+    if (s->pins_used) s->pins_used[i] = true;
+    if (rank <= best_rank || pin_is_met(s, p)) continue;
     best = p;
     best_rank = rank;
   }
   return best;
+}
+
+static void note_exceptions(const selector *s, const rlx_node *n) {
+  const rlx_session_options *o = s->t->options;
+  for (int i = 0; i < o->exception_count && s->exceptions_used; i++) {
+    const rlx_policy_exception *e = &o->exceptions[i];
+    rlx_pin same = {.node = e->node, .op = e->op};
+    s->exceptions_used[i] |= pin_applies(&same, n);
+  }
 }
 
 static const char *pin_refusal(const rlx_pin *p, const candidate *c) {
@@ -260,6 +274,10 @@ static rlx_status refuse(chooser *c, const option *o, const char *reason) {
 /* Tries one option; *final: no later one is needed. */
 static rlx_status consider(chooser *c, option *o, const rlx_pin *pin, bool *final) {
   const char *reason = pin_refusal(pin, &o->c);
+  int versions[2];
+  if (!reason && o->c.kernel && !o->builtin && registry_kernel_spans(c->s->t->registry, o->c.kernel, versions))
+    reason = rlx_reason("versions %d and %d of the op, which it serves, have different params layouts", versions[0],
+                        versions[1]);
   if (!reason && o->c.kernel && o->c.kernel->head.why_not) reason = o->c.kernel->head.why_not(c->n);
   o->c.conditional = reason == rlx_depends_on_extents;
   if (o->c.conditional && !o->c.kernel->head.why_not_bound) reason = "depends on extents, but has no why_not_bound";
@@ -317,6 +335,20 @@ static void find_stand_in(chooser *c, const option *list, int count, const rlx_p
   }
 }
 
+/* Candidates that come after the chosen one. */
+static rlx_status note_later(chooser *c, const option *list, int count) {
+  arena *m = &c->n->graph->memory;
+  selection *sel = c->sel;
+  sel->later = arena_array(m, (size_t)count, sizeof *sel->later);
+  if (!sel->later) return status_no_memory(sizeof *sel->later);
+  for (int i = 0; i < count; i++) {
+    refusal r = {list[i].c.tier, arena_strdup(m, candidate_name(&list[i].c)), arena_strdup(m, list[i].owner), NULL};
+    if (!r.kernel || !r.owner) return status_no_memory(1);
+    sel->later[sel->later_count++] = r;
+  }
+  return RLX_OK;
+}
+
 static rlx_status choose(chooser *c, option *list, int count) {
   arena *m = &c->n->graph->memory;
   selection *sel = c->sel;
@@ -324,11 +356,13 @@ static rlx_status choose(chooser *c, option *list, int count) {
   sel->refused = arena_array(m, (size_t)count, sizeof *sel->refused);
   if (!sel->chosen || !sel->refused) return status_no_memory(sizeof *sel);
   const rlx_pin *pin = pin_of(c->s, c->n);
+  note_exceptions(c->s, c->n);
   sel->pinned = pin != NULL;
   sel->own = true;
   bool final = false;
   int i = 0;
   while (i < count && !final) RLX_TRY(consider(c, &list[i++], pin, &final));
+  if (final) RLX_TRY(note_later(c, &list[i], count - i));
   if (final && c->s->t->gpu && !c->lowered) find_stand_in(c, &list[i], count - i, pin);
   if (final || (pin && sel->count)) return RLX_OK; /* a pin may fail at a run, where extents say so */
   return RLX_FAIL(UNSUPPORTED, sel->count ? "every kernel of %s depends on extents" : "no kernel for %s",
@@ -386,9 +420,34 @@ static rlx_status select_all(selector *s, rlx_graph *g) {
   return s->problem_count ? RLX_OK : drop_lowered(g);
 }
 
+/* A word that speaks of nothing is a mistake: the model has no such node or op. */
+static rlx_status check_used(const selector *s) {
+  const rlx_session_options *o = s->t->options;
+  for (int i = 0; i < o->pin_count; i++)
+    if (!s->pins_used[i] && (o->pins[i].node || o->pins[i].op))
+      return RLX_FAIL(NOT_FOUND, "pin: the model has no %s '%s'", o->pins[i].node ? "node" : "op",
+                      o->pins[i].node ? o->pins[i].node : o->pins[i].op);
+  for (int i = 0; i < o->exception_count; i++)
+    if (!s->exceptions_used[i] && (o->exceptions[i].node || o->exceptions[i].op))
+      return RLX_FAIL(NOT_FOUND, "exception to the fallback policy: the model has no %s '%s'",
+                      o->exceptions[i].node ? "node" : "op",
+                      o->exceptions[i].node ? o->exceptions[i].node : o->exceptions[i].op);
+  return RLX_OK;
+}
+
+rlx_status pass_select(rlx_graph *g, const target *t, bool *changed) {
+  (void)changed;
+  return select_graph(g, t);
+}
+
 rlx_status select_graph(rlx_graph *g, const target *t) {
   selector s = {.t = t};
+  s.pins_used = arena_array(&g->memory, (size_t)t->options->pin_count, sizeof *s.pins_used);
+  s.exceptions_used = arena_array(&g->memory, (size_t)t->options->exception_count, sizeof *s.exceptions_used);
+  if (!s.pins_used || !s.exceptions_used) return status_no_memory(1);
   rlx_status status = select_all(&s, g);
+  if (status == RLX_OK && s.problems.failed) status = status_no_memory(1);
+  if (status == RLX_OK && !s.problem_count) status = check_used(&s);
   if (status == RLX_OK && s.problem_count)
     status = RLX_FAIL(UNSUPPORTED, "%d node%s cannot run on %s: %s%s", s.problem_count, s.problem_count > 1 ? "s" : "",
                       t->device, s.problems.data ? s.problems.data : "", s.problems.size > 3000 ? "; …" : "");

@@ -34,6 +34,8 @@ typedef struct selection {
   bool has_stand_in;
   refusal *refused;
   int refused_count;
+  refusal *later; /* those after the chosen, which nobody asked */
+  int later_count;
   bool pinned;
   bool own; /* every chosen candidate is rlx's own: passes may fold, fuse or replace the node */
 } selection;

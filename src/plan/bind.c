@@ -12,6 +12,7 @@
 #include "ir/shape.h"
 #include "pass/policy.h"
 #include "plan/binder.h"
+#include "plan/tally.h"
 
 enum {
   SMALL_VALUE = 64, /* elements a value may have to be read or computed while binding */
@@ -213,7 +214,11 @@ rlx_status binder_bound(binder *b, const program_node *n, rlx_bound *out) {
   for (int i = 0; i < ins; i++) {
     if (n->inputs[i] == NO_SLOT) continue;
     types[i] = &b->s->facts[n->inputs[i]].type;
+    const rlx_port *port = op_input_port(n->node->op, i);
     constants[i] = slot_value(b->p, n->inputs[i])->constant;
+    /* What the host must read is part of the stage's key once it is known: GPU kernels plan by it. */
+    if (!constants[i] && b->context->gpu && port && (port->flags & RLX_HOST))
+      constants[i] = b->s->facts[n->inputs[i]].known;
   }
   for (int i = 0; i < outs; i++)
     if (n->outputs[i] != NO_SLOT) types[ins + i] = &b->s->facts[n->outputs[i]].type;
@@ -484,6 +489,7 @@ static rlx_status bind(binder *b) {
   MOVE_LIST(b, owned, owned, owned_count);
   MOVE_LIST(b, packed, packed, packed_count);
   MOVE_LIST(b, pinned, pinned, pinned_count);
+  if (b->context->tally) RLX_TRY(tally_stage(b->context->tally, b->s));
   return RLX_OK;
 }
 

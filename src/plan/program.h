@@ -133,6 +133,10 @@ typedef struct stage {
   size_t key_bytes, dims_bytes;
   int *value_inputs; /* first stage: inputs whose contents end the key */
   int value_input_count;
+  struct stage_tally {
+    int row, steps;
+  } * tallies; /* what a run of it adds to the session's counters */
+  int tally_count;
   uint64_t last_used; /* atomic */
   void *device;       /* what the executor of GPUs keeps, or NULL */
   void (*device_release)(void *device);
@@ -175,6 +179,7 @@ typedef struct bind_context {
   int threads;
   int run_states;
   debug_options debug;
+  struct tally *tally;                        /* of the session; under its lock */
   int64_t *bind_ns, *prepare_ns, *binds;      /* atomic counters */
   bool gpu;                                   /* steps may run on a device beside the host */
   rlx_status (*attach)(void *user, stage *s); /* called with each stage made; NULL: on the CPU */

@@ -11,7 +11,10 @@ typedef struct report_input {
   rlx_policy policy;
   const rlx_session_stats *stats;
   bool policy_from_environment;
-  bool gpu; /* then, of one run of the newest bound main program: */
+  const rlx_counter *counters;
+  int counter_count;
+  const rlx_session_options *options; /* policy and exceptions */
+  bool gpu;                           /* then, of one run of the newest bound main program: */
   int trips, submits, device_steps;
   int64_t staged;
   double trip_us; /* what a trip takes at least: measured */

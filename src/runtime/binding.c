@@ -241,7 +241,7 @@ static rlx_status run_now(rlx_binding *b, const rlx_run_options *options) {
   rs->options = options;
   rs->cancel = options && options->cancel ? &options->cancel->set : NULL;
   rs->level = rs->call_depth = 0;
-  rs->steps_done = 0;
+  rs->steps_done = rs->steps_total = 0;
   b->ran = false;
   rlx_status status = program_run(rs, built.root, b->run_inputs, b->run_outputs, &b->memo);
   parallel_leave(before);

@@ -101,14 +101,14 @@ rlx_status rlx_call(rlx_registry *registry, const char *op, const rlx_attr *attr
 
 /* ---- which -------------------------------------------------------------------------------- */
 
-static rlx_status make_answer(const selection *sel, rlx_which_answer **out) {
+static rlx_status make_answer(const selection *sel, const char *op_owner, rlx_which_answer **out) {
   text reasons = {0};
   text_add(&reasons, "");
   for (int i = 0; i < sel->refused_count; i++)
     text_printf(&reasons, "%s %s: %s\n", rlx_tier_name(sel->refused[i].tier), sel->refused[i].kernel,
                 sel->refused[i].reason);
   const candidate *c = sel->count ? &sel->chosen[0] : NULL;
-  const char *kernel = c ? candidate_name(c) : "", *owner = c && c->kernel ? c->kernel->owner : "";
+  const char *kernel = c ? candidate_name(c) : "", *owner = c && c->kernel ? c->kernel->owner : c ? op_owner : "";
   size_t a = strlen(kernel) + 1, b = strlen(owner) + 1;
   char *block = reasons.failed ? NULL : mem_zalloc(sizeof **out + a + b + reasons.size + 1);
   if (block) {
@@ -135,9 +135,9 @@ static rlx_status ask(rlx_graph *g, const one_op *o, const target *t, rlx_which_
     selection said = *n->selection;
     said.chosen = &lower;
     said.count = 1;
-    return make_answer(&said, out);
+    return make_answer(&said, n->op->owner, out);
   }
-  status = make_answer(n->selection, out);
+  status = make_answer(n->selection, n->op->owner, out);
   return status;
 }
 

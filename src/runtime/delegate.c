@@ -22,8 +22,7 @@ static void describe(delegated *d, const stage *s, const program_node *n, int th
   }
   for (int i = 0; i < n->node->output_count; i++)
     if (n->outputs[i] != NO_SLOT) d->types[n->input_count + i] = &s->facts[n->outputs[i]].type;
-  d->bound =
-      (rlx_bound){BOUND_MAGIC, n->node, d->types, d->types + n->input_count, d->constants, threads, known};
+  d->bound = (rlx_bound){BOUND_MAGIC, n->node, d->types, d->types + n->input_count, d->constants, threads, known};
 }
 
 static rlx_status run_prepared(delegated *d, const rlx_kernel *head) {

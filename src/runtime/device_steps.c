@@ -33,6 +33,6 @@ rlx_status device_steps_run(run_frame *f) {
   RLX_TRY(gpu_frame_run(f->gpu, &run));
   rs->steps_done = before + f->stage->step_count;
   if (rs->options && rs->options->progress)
-    rs->options->progress(rs->options->progress_user, rs->steps_done, f->stage->step_count);
+    rs->options->progress(rs->options->progress_user, rs->steps_done, rs->steps_total);
   return RLX_OK;
 }

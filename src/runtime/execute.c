@@ -1,12 +1,9 @@
 /* execute.c — runs the steps of a stage, in order; and what kernels ask of the executor while they run. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "ir/dtype.h"
-#include "ir/run_node.h"
 #include "ir/shape.h"
 #include "runtime/session.h"
 
@@ -40,48 +37,6 @@ static rlx_status check_sizes_said(run_frame *f, int t) {
 
 /* ---- the slow way: debugging, tracing, progress ------------------------------------------- */
 
-/* Largest difference between a and b in units of atol + rtol * |b|; NaN equals NaN. */
-static double worst_difference(const rlx_operand *a, const rlx_tensor *b) {
-  double worst = 0;
-  bool exact = !dtype_is_float(a->dtype);
-  for (int64_t i = 0; i < a->count && a->dtype != RLX_STRING; i++) {
-    double x = dtype_load(a->dtype, a->data, i), y = dtype_load(b->dtype, b->data, i);
-    if (x == y || (isnan(x) && isnan(y))) continue;
-    double unit = exact ? 0 : 1e-5 + 1e-3 * fabs(y);
-    double d = unit > 0 ? fabs(x - y) / unit : INFINITY;
-    if (!(d <= worst)) worst = d;
-  }
-  return worst;
-}
-
-rlx_status step_check(run_frame *f, int t) {
-  const step *s = &f->stage->steps[t];
-  const rlx_node *n = s->from->node;
-  const rlx_op *op = &n->op->op;
-  rlx_type types[16];
-  rlx_tensor *out[16] = {NULL};
-  if (!op->eval || !s->chosen->kernel || n->output_count > 16 || (op->traits & (RLX_RANDOM | RLX_CONTROL_FLOW)))
-    return RLX_OK;
-  for (int i = 0; i < n->input_count; i++)
-    if (f->ctxs[t].inputs[i].packed || f->ctxs[t].inputs[i].layout) return RLX_OK; /* eval reads plain operands */
-  for (int i = 0; i < n->output_count; i++) {
-    if (f->ctxs[t].outputs[i].layout || s->from->outputs[i] == NO_SLOT) return RLX_OK;
-    if (operand_is_cell(&f->ctxs[t].outputs[i])) return RLX_OK;
-    types[i] = f->stage->facts[s->from->outputs[i]].type;
-  }
-  rlx_status status = node_run(n, op->eval, f->ctxs[t].inputs, types, out);
-  if (status == RLX_UNSUPPORTED) { /* a reference may refuse what it is too slow for */
-    log_line(RLX_LOG_WARN, "check: node '%s' (%s) is passed over: %s", n->name, n->op_name, rlx_error_message());
-    return RLX_OK;
-  }
-  for (int i = 0; i < n->output_count && status == RLX_OK; i++) {
-    double worst = worst_difference(&f->ctxs[t].outputs[i], out[i]);
-    if (worst > 1) status = RLX_FAIL(KERNEL, "check: output %d differs from eval by %g times the tolerance", i, worst);
-  }
-  for (int i = 0; i < n->output_count; i++) rlx_tensor_destroy(out[i]);
-  return status;
-}
-
 static void log_step(const run_frame *f, int t, int64_t ns) {
   const step *s = &f->stage->steps[t];
   char line[600], type[200];
@@ -96,7 +51,13 @@ static void log_step(const run_frame *f, int t, int64_t ns) {
     if (used > 0 && (size_t)used < sizeof line)
       used += snprintf(line + used, sizeof line - (size_t)used, " %s", type_text(&shown, type, sizeof type));
   }
+  for (int i = 0; i < s->from->node->output_count; i++) bytes += f->ctxs[t].outputs[i].bytes;
   log_line(RLX_LOG_DEBUG, "%s, %lld bytes, %lld us", line, (long long)bytes, (long long)ns / 1000);
+}
+
+/* An op or a kernel of somebody else's. */
+static bool is_custom(const step *s) {
+  return !s->from->node->op->builtin || (s->chosen->kernel && !s->chosen->kernel->builtin);
 }
 
 static rlx_status run_one(run_frame *f, int t) {
@@ -111,19 +72,18 @@ static rlx_status run_one(run_frame *f, int t) {
 rlx_status step_run(run_frame *f, int t) {
   run_state *rs = f->rs;
   uint32_t debug = rs->session->debug.switches;
-  trace *tr = rs->session->trace;
   if (cancelled(rs)) return step_failed(f, t, RLX_CANCELLED);
   int64_t begin = clock_ns();
   rlx_status status = run_one(f, t);
   int64_t end = clock_ns();
   if (status == RLX_OK && !rs->failure.taken && (debug & DEBUG_CHECK)) status = step_check(f, t);
   if (status != RLX_OK || rs->failure.taken) return step_failed(f, t, status);
-  const op_entry *op = f->stage->steps[t].from->node->op;
-  if ((debug & DEBUG_DISPATCH) || ((debug & DEBUG_CUSTOM) && !op->builtin)) log_step(f, t, end - begin);
-  if (tr) trace_step(tr, &f->stage->steps[t], begin, end);
+  if ((debug & DEBUG_DISPATCH) || ((debug & DEBUG_CUSTOM) && is_custom(&f->stage->steps[t])))
+    log_step(f, t, end - begin);
+  if (trace_is_on(&rs->session->trace)) trace_step(&rs->session->trace, &f->stage->steps[t], begin, end);
   rs->steps_done++;
   if (rs->options && rs->options->progress)
-    rs->options->progress(rs->options->progress_user, rs->steps_done, f->stage->step_count);
+    rs->options->progress(rs->options->progress_user, rs->steps_done, rs->steps_total);
   return RLX_OK;
 }
 
@@ -202,12 +162,13 @@ rlx_status steps_run(run_frame *f) {
   for (int i = 0; i < s->dynamic_count; i++) f->slots[s->dynamic_slots[i]] = (rlx_operand){0};
   for (int i = 0; i < s->reset_count; i++) f->operands[s->resets[i]].data = NULL;
   status_clear();
+  rs->steps_total += s->step_count;
   if (f->gpu) {
     RLX_TRY(device_steps_run(f));
   } else {
     RLX_TRY(frame_patch(f));
-    bool slow =
-        f->serial || rs->session->debug.switches || rs->session->trace || (rs->options && rs->options->progress);
+    bool slow = f->serial || rs->session->debug.switches || trace_is_on(&rs->session->trace) ||
+                (rs->options && rs->options->progress);
     RLX_TRY(slow ? run_slowly(f) : run_fast(f));
   }
   RLX_TRY(conceal(f));
@@ -216,6 +177,10 @@ rlx_status steps_run(run_frame *f) {
       rlx_status status = check_sizes_said(f, t);
       if (status != RLX_OK) return step_failed(f, t, status);
     }
+  for (int i = 0; i < s->tally_count; i++) { /* only this run's thread writes its row */
+    int64_t *n = &rs->tally[s->tallies[i].row];
+    __atomic_store_n(n, __atomic_load_n(n, __ATOMIC_RELAXED) + s->tallies[i].steps, __ATOMIC_RELAXED);
+  }
   for (int i = 0; i < s->export_count; i++) {
     uint32_t slot = s->exports[i];
     int64_t offset = s->facts[slot].where.offset;

@@ -1,6 +1,7 @@
 /* session.c — making a session: a graph compiled for a device. */
 #include "runtime/session.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,10 @@ static rlx_status copy_options(rlx_session *s, const rlx_session_options *given)
     return RLX_FAIL(INVALID, "session options: a count without its list");
   if ((unsigned)o->policy > RLX_POLICY_FORBID)
     return RLX_FAIL(INVALID, "session options: no fallback policy %d", (int)o->policy);
+  if (o->budget_trips < 0 || o->budget_bytes < 0) return RLX_FAIL(INVALID, "session options: a negative budget");
+  for (int i = 0; i < o->exception_count; i++)
+    if ((unsigned)o->exceptions[i].policy > RLX_POLICY_FORBID)
+      return RLX_FAIL(INVALID, "session options: no fallback policy %d", (int)o->exceptions[i].policy);
   if (o->fast) return RLX_FAIL(UNSUPPORTED, "session options: no kernel of this build trades precision for speed");
   RLX_TRY(copy_text(s, &o->device));
   RLX_TRY(copy_text(s, &o->disable_passes));
@@ -62,16 +67,32 @@ static rlx_status copy_options(rlx_session *s, const rlx_session_options *given)
   return RLX_OK;
 }
 
+/* "TRIPS" or "TRIPS,BYTES" */
+static rlx_status read_budget(rlx_session *s, const char *word) {
+  char *end;
+  long trips = strtol(word, &end, 10);
+  long long bytes = *end == ',' ? strtoll(end + 1, &end, 10) : INT64_MAX;
+  if (end == word || *end || trips < 0 || trips > INT_MAX || bytes < 0)
+    return RLX_FAIL(INVALID, "RLX_FALLBACK: budget=%s is not budget=TRIPS[,BYTES]", word);
+  s->options.policy = RLX_POLICY_BUDGET;
+  s->options.budget_trips = (int)trips;
+  s->options.budget_bytes = bytes;
+  return RLX_OK;
+}
+
 static rlx_status read_policy(rlx_session *s) {
-  static const char *const names[] = {"allow", "warn", "budget", "forbid"};
+  static const char *const names[] = {"allow", "warn", NULL, "forbid"};
   const char *word = option_get(OPTION_FALLBACK);
   if (!word || !*word) return RLX_OK;
+  s->policy_from_environment = true;
+  s->options.exception_count = 0; /* it speaks for every node */
+  if (strncmp(word, "budget=", 7) == 0) return read_budget(s, word + 7);
   for (int i = 0; i < 4; i++)
-    if (strcmp(word, names[i]) == 0) {
+    if (names[i] && strcmp(word, names[i]) == 0) {
       s->options.policy = (rlx_policy)i;
       return RLX_OK;
     }
-  return RLX_FAIL(INVALID, "RLX_FALLBACK: '%s' is no policy", word);
+  return RLX_FAIL(INVALID, "RLX_FALLBACK: '%s' is no policy: allow, warn, forbid, budget=TRIPS[,BYTES]", word);
 }
 
 static rlx_status read_threads(rlx_session *s) {
@@ -131,8 +152,11 @@ static rlx_status set_up(rlx_session *s, const rlx_session_options *given) {
   s->state_count = s->options.max_concurrent_runs ? s->options.max_concurrent_runs : parallel_cores();
   s->states = mem_array((size_t)s->state_count, sizeof *s->states);
   if (!s->states) return status_no_memory((size_t)s->state_count * sizeof *s->states);
+  s->tallies = mem_array((size_t)s->state_count * TALLY_MAX, sizeof *s->tallies);
+  if (!s->tallies) return status_no_memory((size_t)s->state_count * TALLY_MAX * sizeof *s->tallies);
   for (int i = 0; i < s->state_count; i++) {
     s->states[i].session = s;
+    s->states[i].tally = s->tallies + (size_t)i * TALLY_MAX;
     s->states[i].index = i;
   }
   s->bind = (bind_context){.packed = s->packed,
@@ -140,6 +164,7 @@ static rlx_status set_up(rlx_session *s, const rlx_session_options *given) {
                            .threads = s->threads,
                            .run_states = s->state_count,
                            .debug = s->debug,
+                           .tally = &s->tally,
                            .bind_ns = &s->bind_ns,
                            .prepare_ns = &s->prepare_ns,
                            .binds = &s->binds,
@@ -206,7 +231,8 @@ static report_input report_of(const rlx_session *s, const rlx_graph *g, const rl
                      .device = s->target.device,
                      .policy = s->options.policy,
                      .stats = stats,
-                     .policy_from_environment = option_get(OPTION_FALLBACK) != NULL,
+                     .policy_from_environment = s->policy_from_environment,
+                     .options = &s->options,
                      .gpu = s->gpu != NULL};
   if (!s->gpu) return in;
   in.trips = s->cost.trips;
@@ -296,6 +322,7 @@ rlx_status rlx_session_create(const rlx_graph *g, const rlx_session_options *opt
   rlx_session *s = mem_zalloc(sizeof *s);
   if (!s) return status_no_memory(sizeof *s);
   pthread_mutex_init(&s->lock, NULL);
+  pthread_mutex_init(&s->trace.lock, NULL);
   pthread_mutex_init(&s->pool_lock, NULL);
   pthread_cond_init(&s->pool_free, NULL);
   rlx_status status = set_up(s, options);
@@ -316,7 +343,7 @@ rlx_status rlx_session_create(const rlx_graph *g, const rlx_session_options *opt
 }
 
 void session_free(rlx_session *s) {
-  if (trace_close(s->trace) != RLX_OK) log_line(RLX_LOG_WARN, "%s", rlx_error_message());
+  if (trace_close(&s->trace) != RLX_OK) log_line(RLX_LOG_WARN, "%s", rlx_error_message());
   for (size_t i = 0; i < s->builds.count; i++) build_finish(&s->builds.data[i]);
   vector_finish(&s->builds);
   for (int i = 0; s->states && i < s->state_count; i++) run_state_finish(&s->states[i]);
@@ -325,6 +352,8 @@ void session_free(rlx_session *s) {
   packed_set_destroy(s->packed);
   cache_destroy(s->cache);
   rlx_graph_destroy(s->source);
+  mem_free(s->tallies);
+  pthread_mutex_destroy(&s->trace.lock);
   pthread_mutex_destroy(&s->lock);
   pthread_mutex_destroy(&s->pool_lock);
   pthread_cond_destroy(&s->pool_free);
@@ -403,6 +432,21 @@ void rlx_session_get_stats(const rlx_session *s, rlx_session_stats *stats) {
   memcpy(stats, &now, size);
 }
 
+rlx_status rlx_session_counter(const rlx_session *s, int i, rlx_counter *out) {
+  RLX_NEED(s);
+  if (!out || out->struct_size < sizeof *out) return RLX_FAIL(INVALID, "counter: struct_size is not set");
+  pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&s->lock;
+  pthread_mutex_lock(lock);
+  int count = s->tally.count;
+  tally_row row = i >= 0 && i < count ? s->tally.rows[i] : (tally_row){0};
+  pthread_mutex_unlock(lock);
+  if (i < 0 || i >= count) return RLX_FAIL(NOT_FOUND, "counter %d of %d", i, count);
+  int64_t steps = 0;
+  for (int k = 0; k < s->state_count; k++) steps += __atomic_load_n(&s->states[k].tally[i], __ATOMIC_RELAXED);
+  *out = (rlx_counter){out->struct_size, row.tier, row.op, row.kernel, row.owner, steps};
+  return RLX_OK;
+}
+
 rlx_status rlx_report(const rlx_session *s, rlx_report_format format, char **out) {
   RLX_NEED(s);
   RLX_NEED(out);
@@ -412,6 +456,13 @@ rlx_status rlx_report(const rlx_session *s, rlx_report_format format, char **out
   pthread_mutex_lock((pthread_mutex_t *)(uintptr_t)&s->lock); /* the cost changes with each stage bound */
   report_input in = report_of(s, s->first.graph, &stats);
   pthread_mutex_unlock((pthread_mutex_t *)(uintptr_t)&s->lock);
+  rlx_counter counters[TALLY_MAX];
+  while (in.counter_count < TALLY_MAX) {
+    counters[in.counter_count].struct_size = sizeof(rlx_counter);
+    if (rlx_session_counter(s, in.counter_count, &counters[in.counter_count]) != RLX_OK) break;
+    in.counter_count++;
+  }
+  in.counters = counters;
   rlx_status status = report_write(&in, format, &t);
   char *taken = text_take(&t);
   if (status == RLX_OK && !taken) status = status_no_memory(1);

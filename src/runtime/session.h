@@ -3,15 +3,24 @@
 #define RUNTIME_SESSION_H
 
 #include <pthread.h>
+#include <stdio.h>
 
 #include "backend/executor.h"
 #include "base/cache.h"
 #include "ir/failure.h"
 #include "plan/program.h"
+#include "plan/tally.h"
 
 typedef struct run_state run_state;
 typedef struct run_frame run_frame;
-typedef struct trace trace;
+
+/* Where steps are traced to. `on` is atomic, and read without the lock. */
+typedef struct trace {
+  pthread_mutex_t lock;
+  FILE *file; /* NULL: nowhere */
+  int on;
+  bool first;
+} trace;
 
 enum { NOT_OVERRIDDEN = -2 }; /* the rank of an input with a default value that is not bound */
 
@@ -29,6 +38,7 @@ struct rlx_session {
   rlx_session_options options; /* strings and lists in the arena */
   target target;
   debug_options debug;
+  bool policy_from_environment;
   rlx_graph *source;    /* what builds are made from */
   bool fixed_ranks;     /* every input's rank is declared: builds.data[0] serves all */
   pthread_mutex_t lock; /* builds, stage sets, binding */
@@ -47,7 +57,9 @@ struct rlx_session {
   int waiting;
   int64_t run_bytes;                                                            /* atomic: memory of all run states */
   int64_t builds_made, binds, bind_ns, prepare_ns, bind_hits, runs, last_steps; /* atomic */
-  trace *trace;
+  trace trace;
+  tally tally;      /* under `lock` */
+  int64_t *tallies; /* of all run states */
 };
 
 /* Memory of one level of a run: a stage, nested programs counting on. */
@@ -78,8 +90,9 @@ struct run_state {
   VECTOR(uint8_t) key; /* scratch */
   const int *cancel;
   const rlx_run_options *options;
-  int64_t steps_done; /* for progress */
-  int64_t steps_seen; /* of the program that ended last */
+  int64_t steps_done, steps_total; /* for progress: of the stages begun so far */
+  int64_t *tally;                  /* TALLY_MAX counts; written by the run that has the state, read by anybody */
+  int64_t steps_seen;              /* of the program that ended last */
 };
 
 /* An output of a run of a program. */
@@ -122,6 +135,7 @@ void run_state_return(run_state *rs);
 
 /* trace.c */
 void trace_step(trace *t, const step *s, int64_t begin_ns, int64_t end_ns);
+static inline bool trace_is_on(const trace *t) { return __atomic_load_n(&t->on, __ATOMIC_RELAXED); }
 rlx_status trace_close(trace *t); /* IO if what was traced did not all reach the file */
 
 /* Frees what a session holds; used by create's failure path too. */

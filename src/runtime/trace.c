@@ -8,13 +8,6 @@
 #include "base/text.h"
 #include "runtime/session.h"
 
-/* An open trace file; lines are written under the lock. */
-struct trace {
-  pthread_mutex_t lock;
-  FILE *file;
-  bool first;
-};
-
 static long thread_number(void) {
 #ifdef SYS_gettid
   return (long)syscall(SYS_gettid);
@@ -34,37 +27,46 @@ void trace_step(trace *t, const step *s, int64_t begin_ns, int64_t end_ns) {
   text_json_string(&line, candidate_name(s->chosen));
   text_add(&line, "}}");
   pthread_mutex_lock(&t->lock);
-  if (!line.failed) fprintf(t->file, "%s%s", t->first ? "\n" : ",\n", line.data);
-  t->first = false;
+  if (!line.failed && t->file) {
+    fprintf(t->file, "%s%s", t->first ? "\n" : ",\n", line.data);
+    t->first = false;
+  }
   pthread_mutex_unlock(&t->lock);
   text_finish(&line);
 }
 
-rlx_status trace_close(trace *t) {
-  if (!t) return RLX_OK;
+/* Under the lock. */
+static bool close_file(trace *t) {
+  if (!t->file) return true;
+  __atomic_store_n(&t->on, 0, __ATOMIC_RELAXED);
   fprintf(t->file, "\n]}\n");
-  bool bad = ferror(t->file) != 0;
-  bad |= fclose(t->file) != 0;
-  pthread_mutex_destroy(&t->lock);
-  mem_free(t);
-  return bad ? RLX_FAIL(IO, "trace: not all of it could be written") : RLX_OK;
+  bool good = ferror(t->file) == 0;
+  good &= fclose(t->file) == 0;
+  t->file = NULL;
+  return good;
 }
 
+rlx_status trace_close(trace *t) {
+  pthread_mutex_lock(&t->lock);
+  bool good = close_file(t);
+  pthread_mutex_unlock(&t->lock);
+  return good ? RLX_OK : RLX_FAIL(IO, "trace: not all of it could be written");
+}
+
+/* Runs may be under way: their steps find the old file or the new one. */
 rlx_status rlx_trace(rlx_session *s, const char *path) {
   RLX_NEED(s);
-  rlx_status closed = trace_close(s->trace);
-  s->trace = NULL;
-  if (!path || closed != RLX_OK) return closed;
-  trace *t = mem_zalloc(sizeof *t);
-  if (!t) return status_no_memory(sizeof *t);
-  t->file = fopen(path, "w");
-  if (!t->file) {
-    mem_free(t);
-    return RLX_FAIL(IO, "trace: cannot write '%s'", path);
-  }
-  pthread_mutex_init(&t->lock, NULL);
+  trace *t = &s->trace;
+  RLX_TRY(trace_close(t));
+  if (!path) return RLX_OK;
+  FILE *file = fopen(path, "w");
+  if (!file) return RLX_FAIL(IO, "trace: cannot write '%s'", path);
+  fprintf(file, "{\"traceEvents\":[");
+  pthread_mutex_lock(&t->lock);
+  bool good = close_file(t); /* of a call that came between */
+  t->file = file;
   t->first = true;
-  fprintf(t->file, "{\"traceEvents\":[");
-  s->trace = t;
-  return RLX_OK;
+  __atomic_store_n(&t->on, 1, __ATOMIC_RELAXED);
+  pthread_mutex_unlock(&t->lock);
+  return good ? RLX_OK : RLX_FAIL(IO, "trace: not all of it could be written");
 }

@@ -180,7 +180,8 @@ static const rlx_vulkan_kernel vulkan_kernels[] = {
 };
 
 static const rlx_cpu_kernel ready = {
-    sizeof(rlx_cpu_kernel), {.op = "test.ready", .name = "ready", .prepare = ready_prepare, .workspace = ready_workspace},
+    sizeof(rlx_cpu_kernel),
+    {.op = "test.ready", .name = "ready", .prepare = ready_prepare, .workspace = ready_workspace},
     ready_run};
 static const rlx_host_kernel host_kernels[] = {
     {sizeof(rlx_host_kernel), {.op = "test.ready", .name = "visit"}, "record", delegate},

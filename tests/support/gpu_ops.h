@@ -11,9 +11,8 @@
  *   test.once(X) Y         device: like turn; not replayable
  *   test.rude(X) Y         device, on Vulkan: ends the command buffer
  *   test.host(X) Y         host: 2 X + 1
- *   test.ready(X) Y        like host, by a CPU kernel with state and workspace; a host kernel counts and delegates to it
- *   test.both(A, B) Y      host: A + 2 B
- *   test.note(X) Y         host, with a side effect: adds X[0] to gpu_ops_notes
+ *   test.ready(X) Y        like host, by a CPU kernel with state and workspace; a host kernel counts and delegates to
+ * it test.both(A, B) Y      host: A + 2 B test.note(X) Y         host, with a side effect: adds X[0] to gpu_ops_notes
  *   test.stop(X) Y         host: like host; fails while gpu_ops_fail is set
  *   test.positive(X) Y     host: the elements above 0 */
 int gpu_ops_register(void **state);

@@ -167,7 +167,8 @@ rlx_status gpu_session_sync(gpu_session *s, const rlx_sync *objects, int count, 
   const gpu_api *api = s->shared->api;
   if (!count) return RLX_OK;
   if (!api->sync_wait) return RLX_FAIL(UNSUPPORTED, "%s has no objects to wait for or to signal", api->name);
-  return signal ? api->sync_signal(s->shared->device, objects, count) : api->sync_wait(s->shared->device, objects, count);
+  return signal ? api->sync_signal(s->shared->device, objects, count)
+                : api->sync_wait(s->shared->device, objects, count);
 }
 
 double gpu_session_trip_us(const gpu_session *s) { return s->shared->trip_us; }

@@ -188,9 +188,8 @@ rlx_status vulkan_sync_wait(gpu_device *head, const rlx_sync *objects, int count
 rlx_status vulkan_sync_signal(gpu_device *head, const rlx_sync *objects, int count) {
   vulkan_device *d = vulkan_device_of(head);
   for (int i = 0; i < count; i++) {
-    VkSemaphoreSignalInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO,
-                                  .semaphore = objects[i].object,
-                                  .value = objects[i].value};
+    VkSemaphoreSignalInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO, .semaphore = objects[i].object, .value = objects[i].value};
     VULKAN_TRY(d->call.SignalSemaphore(d->device, &info), "signalling the application's semaphore");
   }
   return vulkan_complaint(d);

@@ -410,13 +410,13 @@ static rlx_status prepare_gemm(rlx_bound *b, void **out) {
   return bad ? rlx_fail(b, RLX_INVALID, "%s", bad) : finish(b, &s, out);
 }
 
-#define KERNEL(op_name, why_not_fn, prepare_fn)                                                                        \
+#define KERNEL(op_name, since, why_not_fn, prepare_fn)                                                                        \
   {.struct_size = sizeof(rlx_cpu_kernel),                                                                              \
-   .head = {.op = (op_name), .name = "panels", .why_not = (why_not_fn), .packing = packing, .pack = pack,              \
+   .head = {.op = (op_name), .version_min = (since), .name = "panels", .why_not = (why_not_fn), .packing = packing, .pack = pack,              \
             .workspace = workspace, .prepare = (prepare_fn), .release = mem_free},                                     \
    .run = run}
-static const rlx_cpu_kernel matmul = KERNEL("onnx.MatMul", why_not_matmul, prepare_matmul);
-static const rlx_cpu_kernel gemm = KERNEL("onnx.Gemm", why_not_gemm, prepare_gemm);
-static const rlx_cpu_kernel fused = KERNEL("rlx.matmul", why_not_fused, prepare_fused);
+static const rlx_cpu_kernel matmul = KERNEL("onnx.MatMul", 0, why_not_matmul, prepare_matmul);
+static const rlx_cpu_kernel gemm = KERNEL("onnx.Gemm", 7, why_not_gemm, prepare_gemm);
+static const rlx_cpu_kernel fused = KERNEL("rlx.matmul", 0, why_not_fused, prepare_fused);
 
 const rlx_module cpu_gemm = {.kernels = (const rlx_cpu_kernel *const[]){&matmul, &gemm, &fused, NULL}};

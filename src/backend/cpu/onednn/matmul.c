@@ -253,9 +253,10 @@ static rlx_status run(rlx_ctx *ctx) {
 static const rlx_cpu_kernel matmul = {.struct_size = sizeof(rlx_cpu_kernel),
                                       .head = {HEAD("onnx.MatMul", why_not_plain, why_not_bound_plain, prepare_matmul)},
                                       .run = run};
-static const rlx_cpu_kernel gemm = {.struct_size = sizeof(rlx_cpu_kernel),
-                                    .head = {HEAD("onnx.Gemm", why_not_gemm, why_not_bound_gemm, prepare_gemm)},
-                                    .run = run};
+static const rlx_cpu_kernel gemm = {
+    .struct_size = sizeof(rlx_cpu_kernel),
+    .head = {HEAD("onnx.Gemm", why_not_gemm, why_not_bound_gemm, prepare_gemm), .version_min = 7},
+    .run = run};
 static const rlx_pair fused_in_place[] = {{0, FUSED_MATMUL_Z}};
 static const rlx_cpu_kernel fused = {.struct_size = sizeof(rlx_cpu_kernel),
                                      .head = {HEAD("rlx.matmul", why_not_plain, why_not_bound_plain, prepare_fused),
