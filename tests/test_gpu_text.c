@@ -365,7 +365,7 @@ static void cuda(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rules), cmocka_unit_test(records), cmocka_unit_test(blocks), cmocka_unit_test(golden_texts), cmocka_unit_test(builtins),
-      cmocka_unit_test(glsl),  cmocka_unit_test(msl),     cmocka_unit_test(cuda)};
+      cmocka_unit_test(rules),    cmocka_unit_test(records), cmocka_unit_test(blocks), cmocka_unit_test(golden_texts),
+      cmocka_unit_test(builtins), cmocka_unit_test(glsl),    cmocka_unit_test(msl),    cmocka_unit_test(cuda)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -187,7 +187,7 @@ static bool file_path(const gpu_cache *c, const disk_key *key, char path[PATH_BY
 static bool read_file(const char *path, const disk_key *key, void **data, size_t *bytes) {
   mapped_file *f;
   if (mapped_file_open(path, &f) != RLX_OK) return false;
-  file_header h;
+  file_header h = {0};
   bool whole = f->size >= sizeof h;
   if (whole) memcpy(&h, f->data, sizeof h);
   whole = whole && memcmp(h.magic, "RLXK", 4) == 0 && h.format == FORMAT && memcmp(h.key, &key->hash, 16) == 0 &&

@@ -51,9 +51,9 @@ static void write_number(rlx_gpu_text *t, rlx_dtype d, double v) {
     return;
   }
   uint64_t word = 0;
-  bool fits = v > -0x1p63 && v < 0x1p64;
-  int64_t whole = v >= 0x1p63 ? INT64_MAX : v > -0x1p63 ? (int64_t)v : INT64_MIN;
-  word = fits && v >= 0x1p63 ? (uint64_t)v : (uint64_t)whole;
+  bool fits = v > -9223372036854775808.0 && v < 18446744073709551616.0;
+  int64_t whole = v >= 9223372036854775808.0 ? INT64_MAX : v > -9223372036854775808.0 ? (int64_t)v : INT64_MIN;
+  word = fits && v >= 9223372036854775808.0 ? (uint64_t)v : (uint64_t)whole;
   if (d == RLX_INT64 || d == RLX_UINT64)
     rlx_gpu_write(t, "%s((u64(%uu) << 32u) | u64(%uu))", program_type(d), (unsigned)(word >> 32), (unsigned)word);
   else

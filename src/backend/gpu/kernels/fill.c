@@ -1,7 +1,8 @@
-/* fill.c — ConstantOfShape on GPUs. */
+/* fill.c — ConstantOfShape, and Dropout in inference with its mask, on GPUs. */
 #include <string.h>
 
 #include "backend/gpu/kernels/_launch.h"
+#include "ir/graph.h"
 
 typedef struct of_shape_params { /* as the op's record decodes it */
   uint64_t given;
@@ -37,5 +38,40 @@ static const rlx_gpu_kernel of_shape = {
     .functions = functions,
     .encode = encode,
 };
-static const rlx_gpu_kernel *const kernels[] = {&of_shape, NULL};
+/* ---- Dropout: the input itself, and a mask of ones ---- */
+
+static const char pass_body[] = RLX_GPU_TEXT(for (u32 i = GLOBAL_ID; i < n; i += GLOBAL_SIZE) {
+  if (PRESENT(y)) y[i] = x[i];
+  if (PRESENT(mask)) mask[i] = true;
+});
+static const rlx_gpu_arg pass_args[] = {
+    ARG_IN_BITS("x", 0), ARG_OUT_BITS("y", 0), {"mask", "bool", RLX_GPU_OUTPUT, 1, 0}, ARG_SCALAR("n", "u32"), {0}};
+static const rlx_gpu_function pass_functions[] = {{.name = "dropout", .args = pass_args, .body = pass_body}, {0}};
+
+static rlx_status encode_pass(rlx_gpu_dispatch *d) {
+  const rlx_operand *x = rlx_gpu_input(d, 0);
+  if (x->count == 0) return RLX_OK;
+  RLX_TRY(launch_fits(x->count));
+  rlx_gpu_set_int(d, "n", x->count);
+  return launch_items(d, 0, x->count, 256);
+}
+
+static const char *why_not_pass(const rlx_node *n) {
+  const rlx_tensor *training = rlx_node_constant(n, 2);
+  if (rlx_node_input_type(n, 2) && (!training || rlx_tensor_count(training) != 1))
+    return "training_mode is no constant";
+  if (training && *(const uint8_t *)rlx_tensor_data(training)) return "training_mode is set";
+  if (n->output_count < 2 || !*n->outputs[1]->name) return "without a mask it is a view";
+  return launch_needs_words(n, 0);
+}
+
+static const rlx_gpu_kernel dropout = {
+    .struct_size = sizeof(rlx_gpu_kernel),
+    .head =
+        {.op = "onnx.Dropout", .version_min = 12, .version_max = INT32_MAX, .name = "pass", .why_not = why_not_pass},
+    .functions = pass_functions,
+    .encode = encode_pass,
+};
+
+static const rlx_gpu_kernel *const kernels[] = {&of_shape, &dropout, NULL};
 const rlx_module gpu_fill = {.gpu_kernels = kernels};
