@@ -1,12 +1,14 @@
 """Compares rlx on a GPU with the device's own bandwidth, with cuBLAS and with PyTorch: same work, same GPU, one process.
 
-Usage: bench/gpu.py [--device vulkan] [--library build/librlx.so] [--small] [--models NAME,...] [--json FILE]. Inputs and
+Usage: bench/gpu.py [--device vulkan] [--library build/librlx.so] [--small] [--models NAME,...] [--networks-only]
+[--json FILE]. Inputs and
 outputs live in device memory; both sides' time is from the call to the end of the work on the device, interleaved, and
 what counts is the ratio of the minima. Outputs are compared in full. Without PyTorch and a GPU that it can use, rlx's own
 times are printed alone. --small makes everything small enough for a software device, to try the script.
 """
 
 import argparse
+import itertools
 import json
 import pathlib
 import sys
@@ -87,7 +89,7 @@ def kernels(folder, small, torch):
         yield Case(name, path, {"a": a, "b": b}, lambda t: t["a"] @ t["b"], flops=2 * n**3, tolerance=tolerance, bar="torch")
 
 
-def networks(folder, small, torch, wanted):
+def networks(folder, torch, wanted):
     """ResNet-50 and BERT-base with seeded weights, as PyTorch's exporter writes them, against PyTorch eager."""
     if not torch:
         return
@@ -106,16 +108,30 @@ def networks(folder, small, torch, wanted):
         net = models.randomise(torchvision.models.resnet50(weights=None), np.random.default_rng(17)).cuda()
         yield Case(name, path, {"image": rng.standard_normal((batch, 3, 224, 224), np.float32)},
                    lambda t, net=net: net(t["image"]), tolerance=1e-3)
+
+    class Bert(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            config = transformers.BertConfig(attn_implementation="eager")
+            self.net = models.randomise(transformers.BertModel(config), np.random.default_rng(17))
+
+        def forward(self, input_ids, attention_mask, token_type_ids):
+            return self.net(input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)[0]
+
     for batch in (1, 32):
         name = f"bert-base-{batch}"
         if name not in wanted:
             continue
         path = pathlib.Path(folder) / f"{name}.onnx"
-        path.write_bytes(models.export_bert(transformers.BertConfig(), 128))
-        net = models.randomise(transformers.BertModel(transformers.BertConfig()), np.random.default_rng(17)).cuda()
+        names = ["input_ids", "attention_mask", "token_type_ids"]
+        sample = torch.arange(128).reshape(1, 128)
+        net = Bert().eval()
+        path.write_bytes(models.export(net, (sample, torch.ones_like(sample), torch.zeros_like(sample)), names, ["states"],
+                                       {name: {0: "batch"} for name in (*names, "states")}))
+        net = net.cuda()
         ids = rng.integers(0, 30522, (batch, 128))
         yield Case(name, path, {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)},
-                   lambda t, net=net: net(**t).last_hidden_state, tolerance=1e-3)
+                   lambda t, net=net: net(**t), tolerance=1e-3)
 
 
 def least(run, rounds):
@@ -192,6 +208,7 @@ def main():
     parser.add_argument("--library", default=ROOT / "build" / "librlx.so")
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--models", default="resnet50-1,resnet50-32,bert-base-1,bert-base-32", help="networks; '' for none")
+    parser.add_argument("--networks-only", action="store_true")
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
     torch = torch_on_gpu()
@@ -201,7 +218,8 @@ def main():
     library = rlx_ctypes.Library(arguments.library)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for case in (*kernels(folder, arguments.small, torch), *networks(folder, arguments.small, torch, arguments.models.split(","))):
+        chosen = networks(folder, torch, arguments.models.split(","))
+        for case in itertools.chain(() if arguments.networks_only else kernels(folder, arguments.small, torch), chosen):
             try:
                 rows.append(measure(case, library, arguments.device, torch))
             except RuntimeError as error:

@@ -159,7 +159,10 @@ static rlx_status conceal(run_frame *f) {
 rlx_status steps_run(run_frame *f) {
   const stage *s = f->stage;
   run_state *rs = f->rs;
-  for (int i = 0; i < s->dynamic_count; i++) f->slots[s->dynamic_slots[i]] = (rlx_operand){0};
+  for (int i = 0; i < s->dynamic_count; i++) {
+    f->slots[s->dynamic_slots[i]] = (rlx_operand){0};
+    f->places[s->dynamic_slots[i]] = (gpu_place){0}; /* where a run before had it on the device */
+  }
   for (int i = 0; i < s->reset_count; i++) f->operands[s->resets[i]].data = NULL;
   status_clear();
   rs->steps_total += s->step_count;

@@ -71,11 +71,13 @@ void metal_list_destroy(gpu_list *l) {
 }
 
 void metal_label(gpu_list *l, const char *text) {
-  if (!l->device->debug || compute(l) != RLX_OK) return;
+  if (!l->device->debug) return;
   objc_id pool = objc_pool_open();
-  close_label(l);
-  send_void_id(l->compute, MESSAGE_PUSH_GROUP, objc_string(text));
-  l->labelled = true;
+  if (compute(l) == RLX_OK) {
+    close_label(l);
+    send_void_id(l->compute, MESSAGE_PUSH_GROUP, objc_string(text));
+    l->labelled = true;
+  }
   objc_pool_close(pool);
 }
 
@@ -241,6 +243,11 @@ static rlx_status failure_of(metal_device *d, objc_id commands) {
   return RLX_FAIL(DEVICE, "Metal: %s", why ? why : "the command buffer failed");
 }
 
+/* What a failed submission did not signal: later ones wait for it. */
+static void signal_for(metal_device *d, uint64_t ticket) {
+  if (send_word(d->event, MESSAGE_SIGNALED) < ticket) send_void_word(d->event, MESSAGE_SET_SIGNALED, ticket);
+}
+
 /* Lets go of every submission up to ticket, all of which have ended; the first failure is told. */
 static rlx_status settle(metal_device *d, uint64_t ticket) {
   rlx_status status = RLX_OK;
@@ -248,7 +255,9 @@ static rlx_status settle(metal_device *d, uint64_t ticket) {
   pthread_mutex_lock(&d->lock);
   for (; done < d->pending.count && d->pending.data[done].ticket <= ticket; done++) {
     objc_id commands = d->pending.data[done].commands;
-    if (send_word(commands, MESSAGE_STATUS) == STATUS_ERROR && status == RLX_OK) status = failure_of(d, commands);
+    bool failed = send_word(commands, MESSAGE_STATUS) == STATUS_ERROR;
+    if (failed && status == RLX_OK) status = failure_of(d, commands);
+    if (failed) signal_for(d, d->pending.data[done].ticket);
     objc_release(commands);
   }
   memmove(d->pending.data, d->pending.data + done, (d->pending.count - done) * sizeof *d->pending.data);
