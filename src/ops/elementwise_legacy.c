@@ -118,11 +118,15 @@ static const rlx_attr_def clip_attrs[] = {ATTR("min", FLOAT, a, 0), ATTR("max", 
 static const rlx_attr_def prelu_attrs[] = {CONSUMED, {0}};
 static const rlx_port one_input[] = {T("X", RLX_SET_FLOATS), {0}};
 static const rlx_port two_inputs[] = {T("A", RLX_SET_NUMBERS), T("B", RLX_SET_NUMBERS), {0}};
+static const rlx_port comparable[] = {
+    T("A", RLX_SET_NUMBERS | RLX_SET(RLX_BOOL)), T("B", RLX_SET_NUMBERS | RLX_SET(RLX_BOOL)), {0}};
 static const rlx_port two_floats[] = {T("A", RLX_SET_FLOATS), T("B", RLX_SET_FLOATS), {0}};
 #define two_floats_samples two_inputs_samples
 static const rlx_port two_bools[] = {T("A", RLX_SET(RLX_BOOL)), T("B", RLX_SET(RLX_BOOL)), {0}};
 static const char *const one_input_samples[] = {"float[2,3]", "double[5]", NULL};
 static const char *const two_inputs_samples[] = {"float[2,3,4], float[2,3,4]", NULL};
+static const char *const comparable_samples[] = {"float[2,3,4], float[2,3,4]", "bool[2,3], bool[3] {broadcast = 1}",
+                                                 NULL};
 static const char *const two_bools_samples[] = {"bool[2,3,4], bool[3,4] {broadcast = 1}", NULL};
 static const rlx_port same_output[] = {T("C", 0), {0}};
 static const rlx_port test_output[] = {{.name = "C", .dtypes = RLX_SET(RLX_BOOL)}, {0}};
@@ -134,7 +138,7 @@ static const rlx_port test_output[] = {{.name = "C", .dtypes = RLX_SET(RLX_BOOL)
   X(Mul, lower_binary, two_inputs, same_output, broadcast_attrs, infer_first, "A * B")                                 \
   X(Div, lower_binary, two_inputs, same_output, broadcast_attrs, infer_first, "A / B")                                 \
   X(Pow, lower_binary, two_floats, same_output, compare_attrs, infer_first, "A to the power B")                      \
-  X(Equal, lower_binary, two_inputs, test_output, compare_attrs, infer_test, "A == B")                               \
+  X(Equal, lower_binary, comparable, test_output, compare_attrs, infer_test, "A == B")                               \
   X(Less, lower_binary, two_inputs, test_output, compare_attrs, infer_test, "A < B")                                 \
   X(Greater, lower_binary, two_inputs, test_output, compare_attrs, infer_test, "A > B")                              \
   X(And, lower_binary, two_bools, test_output, compare_attrs, infer_test, "A and B")                                \

@@ -238,7 +238,8 @@ static const rlx_op momentum =
            infer_momentum, eval_momentum, derive_momentum, momentum_rows);
 static const rlx_op adagrad =
     RECORD("Adagrad", adagrad_attrs, "A step of Adagrad.", infer_adagrad, eval_adagrad, derive_adagrad, one_state);
-static const rlx_op adam = RECORD("Adam", adam_attrs, "A step of Adam.", infer_adam, eval_adam, derive_adam, two_states);
+static const rlx_op adam =
+    RECORD("Adam", adam_attrs, "A step of Adam.", infer_adam, eval_adam, derive_adam, two_states);
 
 static const rlx_op *const ops[] = {&momentum, &adagrad, &adam, NULL};
 const rlx_module ops_optimizers = {.ops = ops};

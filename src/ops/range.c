@@ -96,9 +96,9 @@ static const rlx_op range = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Range",
     .version = 11,
-    .samples =
-        (const char *const[]){"int64[] = {1}, int64[] = {9}, int64[] = {3}",
-                              "float[] = {0.0}, float[] = {-2.0}, float[] = {-0.5}", "int32[], int32[], int32[]", NULL},
+    .samples = (const char *const[]){"int64[] = {1}, int64[] = {9}, int64[] = {3}",
+                                     "float[] = {0.0}, float[] = {-2.0}, float[] = {-0.5}",
+                                     "int32[] = {1}, int32[] = {9}, int32[] = {3}", NULL},
     .doc = "start + i delta for every i ≥ 0 that stays before limit.",
     .inputs = range_inputs,
     .outputs = range_outputs,

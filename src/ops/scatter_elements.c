@@ -125,7 +125,7 @@ static const rlx_op scatter = {
     .struct_size = sizeof(rlx_op),
     .name = "onnx.Scatter",
     .version = 9,
-    .samples = (const char *const[]){"float[3,3], int64[2,3], float[2,3]", NULL},
+    .samples = (const char *const[]){"float[3,3], int64[2,3] = {1, 0, 2, 0, 2, 1}, float[2,3]", NULL},
     .doc = "The old name of ScatterElements.",
     .inputs = scatter_elements_inputs,
     .outputs = scatter_elements_outputs,

@@ -423,9 +423,10 @@ static const rlx_op stft =
     TRANSFORM("onnx.STFT", 17, "Fourier transforms of the windowed frames of a signal.", stft_inputs, stft_attrs,
               infer_stft, stft_eval, stft_vjp, stft_jvp, "float[2,16], int64 = {4}, float[8]",
               "double[1,20,1], int64 = {3}, , int64 = {7} {onesided = 0}");
-static const rlx_op mel = RECORD("onnx.MelWeightMatrix", 17, "Triangular filters that turn a spectrum into mel bands.",
-                                 mel_inputs, number_outputs, mel_attrs, infer_mel, EVAL_MEL,
-                                 "int64[] = {4}, int64[] = {16}, int64[] = {8000}, float[] = {100.0}, float[] = {3000.0}");
+static const rlx_op mel =
+    RECORD("onnx.MelWeightMatrix", 17, "Triangular filters that turn a spectrum into mel bands.", mel_inputs,
+           number_outputs, mel_attrs, infer_mel, EVAL_MEL,
+           "int64[] = {4}, int64[] = {16}, int64[] = {8000}, float[] = {100.0}, float[] = {3000.0}");
 static const rlx_op hann = RECORD("onnx.HannWindow", 17, "Hann window.", window_inputs, number_outputs, window_attrs,
                                   infer_window, eval_hann, "int64[] = {8}");
 static const rlx_op hamming = RECORD("onnx.HammingWindow", 17, "Hamming window.", window_inputs, number_outputs,

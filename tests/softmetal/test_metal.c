@@ -1,5 +1,5 @@
-/* test_metal.c — the Metal backend on the software Metal: raw kernels among delegated ones, what they may not do, faults
- * of the device, and that nothing is left behind. */
+/* test_metal.c — the Metal backend on the software Metal: raw kernels among delegated ones, what they may not do,
+ * faults of the device, and that nothing is left behind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,13 +24,13 @@
 
 /* ---- ops ---------------------------------------------------------------------------------- */
 
-static const char source[] =
-    "#include <metal_stdlib>\n"
-    "using namespace metal;\n"
-    "kernel void twice(device const float *x [[buffer(0)]], device float *y [[buffer(1)]], constant uint &n [[buffer(2)]],\n"
-    "                  uint i [[thread_position_in_grid]]) {\n"
-    "  if (i < n) y[i] = 2.0f * x[i] + 1.0f;\n"
-    "}\n";
+static const char source[] = "#include <metal_stdlib>\n"
+                             "using namespace metal;\n"
+                             "kernel void twice(device const float *x [[buffer(0)]], device float *y [[buffer(1)]], "
+                             "constant uint &n [[buffer(2)]],\n"
+                             "                  uint i [[thread_position_in_grid]]) {\n"
+                             "  if (i < n) y[i] = 2.0f * x[i] + 1.0f;\n"
+                             "}\n";
 
 static enum { BEHAVE, FAIL, END, COMMIT, BAD_TEXT } behaviour;
 
@@ -39,7 +39,8 @@ static rlx_status encode(rlx_metal_dispatch *d) {
   if (behaviour == FAIL) return rlx_fail(NULL, RLX_INVALID, "told to fail");
   if (behaviour == END) send_void(d->encoder, MESSAGE_END);
   if (behaviour == COMMIT) send_void(d->command_buffer, MESSAGE_COMMIT);
-  rlx_status status = rlx_metal_pipeline(d, behaviour == BAD_TEXT ? "kernel void twice( {" : source, "twice", &pipeline);
+  rlx_status status =
+      rlx_metal_pipeline(d, behaviour == BAD_TEXT ? "kernel void twice( {" : source, "twice", &pipeline);
   if (status != RLX_OK) return status;
   uint32_t n = (uint32_t)(d->outputs[0].bytes / sizeof(float));
   send_void_id(d->encoder, MESSAGE_SET_PIPELINE, pipeline);
