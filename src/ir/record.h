@@ -28,6 +28,8 @@ rlx_status gpu_functions_check(const rlx_gpu_function *functions);
 rlx_status gpu_record_copy(arena *memory, rlx_gpu_kernel *k);
 
 rlx_status kernel_entry_create(const kernel_source *source, kernel_entry **out);
+/* Are rlx's own records being registered? The tests have checked them. */
+bool registry_registers_builtins(const rlx_registry *r);
 rlx_status registry_add_kernel(rlx_registry *r, const kernel_source *source, uint32_t flags, rlx_handle *handle);
 
 #endif

@@ -109,6 +109,8 @@ static bucket *bucket_of(rlx_registry *r, const char *name) {
   return b;
 }
 
+bool registry_registers_builtins(const rlx_registry *r) { return r && r->registering_builtins; }
+
 static const char *owner_of(const rlx_registry *r, const package *p) {
   if (r->registering_builtins) return r->linked ? r->linked : "rlx";
   if (p) return p->name;
