@@ -42,6 +42,7 @@ static int input_of_slot(const program *p, uint32_t slot) {
 static const rlx_tensor *keep(binder *b, uint32_t slot, rlx_tensor *t) {
   if (!vector_push(&b->owned, t)) {
     rlx_tensor_destroy(t);
+    b->no_memory = true;
     return NULL;
   }
   b->s->facts[slot].known = t;
@@ -51,7 +52,10 @@ static const rlx_tensor *keep(binder *b, uint32_t slot, rlx_tensor *t) {
 static const rlx_tensor *read_operand(binder *b, uint32_t slot, const rlx_operand *o) {
   rlx_tensor *t;
   if (!o || !o->data || o->dtype == RLX_STRING || o->dtype == RLX_UNDEFINED) return NULL;
-  if (tensor_alloc(o->dtype, o->rank, o->dims, &t) != RLX_OK) return NULL;
+  if (tensor_alloc(o->dtype, o->rank, o->dims, &t) != RLX_OK) {
+    b->no_memory = true;
+    return NULL;
+  }
   if (t->bytes) memcpy(t->data, o->data, t->bytes);
   return keep(b, slot, t);
 }
@@ -92,7 +96,9 @@ static bool evaluate(binder *b, const program_node *n, int depth) {
     if (n->outputs[i] == NO_SLOT || !small(&b->s->facts[n->outputs[i]])) return false;
     types[i] = b->s->facts[n->outputs[i]].type;
   }
-  if (node_run(node, node->op->op.eval, inputs, types, out) != RLX_OK) return false; /* it fails when it runs */
+  rlx_status status = node_run(node, node->op->op.eval, inputs, types, out);
+  b->no_memory |= status == RLX_OUT_OF_MEMORY;
+  if (status != RLX_OK) return false; /* it fails when it runs */
   bool ok = true;
   for (int i = 0; i < node->output_count; i++) ok &= keep(b, n->outputs[i], out[i]) != NULL;
   return ok;
@@ -176,9 +182,10 @@ static rlx_status start_later(binder *b) {
   }
   for (int i = 0; i < previous->awaited_count; i++) {
     uint32_t slot = previous->awaited[i];
-    if (!b->s->facts[slot].known && !read_operand(b, slot, reader->read(reader->user, slot)))
-      return RLX_FAIL(UNSUPPORTED, "value '%s' is needed for a shape but the host cannot read it",
-                      slot_value(b->p, slot)->name);
+    if (b->s->facts[slot].known || read_operand(b, slot, reader->read(reader->user, slot))) continue;
+    if (b->no_memory) return status_no_memory(sizeof(rlx_tensor));
+    return RLX_FAIL(UNSUPPORTED, "value '%s' is needed for a shape but the host cannot read it",
+                    slot_value(b->p, slot)->name);
   }
   return RLX_OK;
 }
@@ -386,6 +393,7 @@ static rlx_status walk(binder *b) {
   for (int i = 0; i < count; i++) {
     program_node *n = previous ? previous->rest[i] : &b->p->nodes[i];
     rlx_status status = bind_node(b, n);
+    if (b->no_memory) status = status_no_memory(sizeof(rlx_tensor)); /* a value was unknown for want of memory only */
     if (status != RLX_OK) return status_prefix(status, "node '%s' (%s)", n->node->name, n->node->op_name);
   }
   if ((int)b->rest.count == count && count && !b->steps.count && !b->awaited.count && !b->dynamic.count)

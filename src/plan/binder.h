@@ -34,6 +34,7 @@ typedef struct binder {
   VECTOR(packed *) packed;
   VECTOR(const rlx_tensor *) pinned;
   VECTOR(output_slot) made;
+  bool no_memory;      /* an allocation failed where a value was asked for: it may seem unknown */
   bool effect_blocked; /* a side effect waits for the next stage: so do all after it */
   int64_t prepare_ns;
 } binder;
